@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from burnpy.distributed import Group
-from burnpy.distributed.timeouts import Alone, Header
+from burnpy.distributed.mpi_calls import Alone, Header
 
 
 class Delayed(Alone):

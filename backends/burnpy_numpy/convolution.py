@@ -80,7 +80,7 @@ class NumPyConvolution(ArrayBackend):
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         """Return a convolution; None without a kernel for it."""
-        kernels = None if x.size * weight.size < _TINY else family_kernels("convolution.images")
+        kernels = None if x.size * weight.size < _TINY else family_kernels("convolution.conv2d")
         if kernels is None:
             return None
         return kernels.convolve(self, x, weight, bias, (stride, padding, dilation), groups)
@@ -96,7 +96,7 @@ class NumPyConvolution(ArrayBackend):
     def conv2d_input(
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
-        if grad.size * weight.size >= _TINY and (kernels := family_kernels("convolution.images")):
+        if grad.size * weight.size >= _TINY and (kernels := family_kernels("convolution.conv2d")):
             where = (stride, padding, dilation)
             out = kernels.input_gradient(self, grad, weight, shape, where, groups)
             if out is not None:
@@ -116,7 +116,7 @@ class NumPyConvolution(ArrayBackend):
     def conv2d_weight(
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
-        if x.size and (kernels := family_kernels("convolution.images")):
+        if x.size and (kernels := family_kernels("convolution.conv2d")):
             out = kernels.run_weight_gradient(self, grad, x, shape, (stride, padding, dilation), groups)
             if out is not None:
                 return out

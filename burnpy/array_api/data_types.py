@@ -39,7 +39,7 @@ from burnpy.backend.dtypes import (
 from burnpy.backend.errors import ArgumentError, BurnpyError, CallError, DTypeError, KindError, MissingNameError
 from burnpy.backend.lazy import lazy_attributes
 from burnpy.backend.primitives import INEXACT, DType, KindName
-from burnpy.hints.missing import meant
+from burnpy.hints.missing_names import meant
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.creation import full
 from burnpy.tensor.levels import common_device, raised

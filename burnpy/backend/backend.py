@@ -34,6 +34,7 @@ from burnpy.backend.operations.recurrence import Recurrence
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.shape import Creation, Padding, Shaping
+from burnpy.backend.operations.softmax import Softmax
 from burnpy.backend.operations.special import (
     Bessel,
     IncompleteBeta,
@@ -109,6 +110,7 @@ class Backend(
     Integers,
     Activation,
     Reduction,
+    Softmax,
     Norms,
     Scans,
     Shaping,

@@ -76,7 +76,7 @@ def missing(package: str, name: str) -> Any:
     """
     if name.startswith("__"):  # importing from a module asks it for `__path__`
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    from burnpy.hints.missing import from_package
+    from burnpy.hints.missing_names import from_package
 
     raise from_package(package, name)
 

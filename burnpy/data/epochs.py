@@ -13,8 +13,8 @@ import numpy as np
 from burnpy.backend.errors import ArgumentError, BurnpyError, LoadingError, counted
 from burnpy.data.collate import Collator, Samples
 from burnpy.data.dataset import Dataset
-from burnpy.data.engines import BatchEngine
 from burnpy.data.order_and_randomness import SAMPLES, BatchRandom, Mixing
+from burnpy.data.workers import BatchEngine
 from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.dim_checks import checked_count
 from burnpy.typevars import T

@@ -15,9 +15,9 @@ from burnpy.data.batch import Batch, Indexable, SampleSource
 from burnpy.data.child_processes import Kept
 from burnpy.data.collate import Collator, FunctionCollator
 from burnpy.data.dataset import Dataset, SequenceDataset, refuse_unindexable
-from burnpy.data.engines import BatchEngine, ProcessEngine, SerialEngine, ThreadEngine, Work
 from burnpy.data.epochs import BatchTask, Epoch, MakeBatch, Share
 from burnpy.data.order_and_randomness import ORDER, InOrder, Plan, Sampler, Shuffled, batches_of, checked_seed, philox
+from burnpy.data.workers import BatchEngine, ProcessEngine, SerialEngine, ThreadEngine, Work
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dim_checks import checked_count
 from burnpy.tensor.tensor_base import describe

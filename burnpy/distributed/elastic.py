@@ -12,7 +12,7 @@ import numpy as np
 from burnpy.backend.errors import GroupError, ImmutableError, KindError, RanksLostError, WaitError, a
 from burnpy.distributed.group import Group
 from burnpy.distributed.mpi import instead_of_finalizing, tolerant
-from burnpy.distributed.timeouts import Calls, Waits
+from burnpy.distributed.mpi_calls import Calls, Waits
 from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.typevars import T
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from burnpy.backend.errors import ArgumentError, GroupError, ImmutableError, KindError, a
 from burnpy.distributed.mpi import forgotten, import_mpi, launched, stop_all_on_error
+from burnpy.distributed.mpi_calls import Alone, Calls, Header, Waits
 from burnpy.distributed.reduction import Reduction
-from burnpy.distributed.timeouts import Alone, Calls, Header, Waits
 from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
 from burnpy.optim.gradients.grads_params import GradientsParams

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from burnpy.backend.errors import ArgumentError, GroupError
-from burnpy.distributed.timeouts import Alone, Header
+from burnpy.distributed.mpi_calls import Alone, Header
 from burnpy.distributed.transport import BufferPool, Wire, wire_of
 from burnpy.optim.gradients.flat_buckets import Entry, Layout
 from burnpy.optim.gradients.grads_params import GradientsParams

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from burnpy.distributed.timeouts import Alone, Header
+from burnpy.distributed.mpi_calls import Alone, Header
 from burnpy.optim.gradients.flat_buckets import Entry, Layout, Place, wire_dtype
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.tensor.tensor import Tensor

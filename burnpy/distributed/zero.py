@@ -18,7 +18,7 @@ from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.optimizer_states import OptimizerRecord, ParamState
 from burnpy.optim.pure_functions import as_model, is_tree
 from burnpy.optim.step import param_gradients
-from burnpy.optim.update_step import Step
+from burnpy.optim.update_formula import Step
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import beneath_levels, plain_device

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from burnpy.backend.backend import operations
-from burnpy.hints import other_names, torch_names
-from burnpy.hints.missing import IN_PLACE, NOTHING, Row, parsed, rows
+from burnpy.hints import other_names, torch_public_names
+from burnpy.hints.missing_names import IN_PLACE, NOTHING, Row, parsed, rows
 
 PAGE = Path(__file__).with_name("from_pytorch") / "tensors.md"
 BY_HAND = ("Autograd", "Burn's names")
@@ -90,7 +90,7 @@ def theirs(name: str) -> list[str]:
     """Return the forms in which PyTorch has a name: method, in-place method, function; NumPy's names unchanged."""
     if name.startswith("torch."):
         return [name]
-    of_tensors, of_torch = torch_names.TENSOR.split(), torch_names.TORCH.split()
+    of_tensors, of_torch = torch_public_names.TENSOR.split(), torch_public_names.TORCH.split()
     both = (name,) if f"{name}_" in rows() else (name, f"{name}_")
     names = [f"x.{each}" for each in both if each in of_tensors]
     if name in of_torch and f"torch.{name}" not in rows():
@@ -110,12 +110,12 @@ def _sentence(text: str) -> str:
 
 
 _PLACES = {
-    "torch": torch_names.TORCH,
-    "torch.linalg": torch_names.LINALG,
-    "torch.fft": torch_names.FFT,
-    "F": torch_names.FUNCTIONAL,
-    "x": torch_names.TENSOR,
-    "torch.special": torch_names.SPECIAL,
+    "torch": torch_public_names.TORCH,
+    "torch.linalg": torch_public_names.LINALG,
+    "torch.fft": torch_public_names.FFT,
+    "F": torch_public_names.FUNCTIONAL,
+    "x": torch_public_names.TENSOR,
+    "torch.special": torch_public_names.SPECIAL,
 }
 
 _PYTORCH = """
@@ -305,15 +305,15 @@ _DEFAULTS = re.compile(r"(torch|x)\.([gs]et_|.*_$)")
 _OTHER_MEANING = {"select", "split", "put"}
 """Functions of NumPy that do something else than PyTorch's."""
 _PACKAGES = {
-    "burnpy": ("torch", torch_names.TORCH),
-    "burnpy.fft": ("torch.fft", torch_names.FFT),
-    "burnpy.func": ("torch.func", torch_names.FUNC),
-    "burnpy.linalg": ("torch.linalg", torch_names.LINALG),
-    "burnpy.nn": ("torch.nn", torch_names.NN),
-    "burnpy.nn.functional": ("torch.nn.functional", torch_names.FUNCTIONAL),
-    "burnpy.nn.init": ("torch.nn.init", torch_names.INIT),
-    "burnpy.optim": ("torch.optim", torch_names.OPTIM),
-    "burnpy.special": ("torch.special", torch_names.SPECIAL),
+    "burnpy": ("torch", torch_public_names.TORCH),
+    "burnpy.fft": ("torch.fft", torch_public_names.FFT),
+    "burnpy.func": ("torch.func", torch_public_names.FUNC),
+    "burnpy.linalg": ("torch.linalg", torch_public_names.LINALG),
+    "burnpy.nn": ("torch.nn", torch_public_names.NN),
+    "burnpy.nn.functional": ("torch.nn.functional", torch_public_names.FUNCTIONAL),
+    "burnpy.nn.init": ("torch.nn.init", torch_public_names.INIT),
+    "burnpy.optim": ("torch.optim", torch_public_names.OPTIM),
+    "burnpy.special": ("torch.special", torch_public_names.SPECIAL),
 }
 _NUMPY_PACKAGES = {"burnpy": np, "burnpy.fft": np.fft, "burnpy.linalg": np.linalg}
 
@@ -337,7 +337,7 @@ def of_method(name: str) -> Names:
         pytorch += [in_pytorch(name)] if not pytorch else []
         numpy += [in_numpy(name)]
     numpy += [f"np.{each[6:]}" for each in pytorch if each.startswith("torch.") and each[6:] not in _OTHER_MEANING]
-    if not pytorch and name in torch_names.TENSOR.split():
+    if not pytorch and name in torch_public_names.TENSOR.split():
         pytorch = [f"x.{name}"]
     return Names([each for each in pytorch if each], [each for each in dict.fromkeys(numpy) if _is_function(each)])
 

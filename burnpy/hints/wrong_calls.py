@@ -34,7 +34,7 @@ from burnpy.backend.errors import (
     raised_by_other_code,
 )
 from burnpy.backend.functions import meaning, signature
-from burnpy.hints.missing import meant
+from burnpy.hints.missing_names import meant
 from burnpy.hints.torch_functions import ARGUMENTS, MISSING
 
 OURS: dict[str, tuple[str, ...]] = {

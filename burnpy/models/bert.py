@@ -75,7 +75,7 @@ class Layer(Module[B]):
         return self.norm2(x + self.dropout(self.down(activation(self.activation)(self.up(x)))))
 
     def torch_names(self) -> dict[str, Any]:
-        """Map paths to transformers' names: see `burnpy.record.torch_names`."""
+        """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
         sizes = dict.fromkeys([f"attention.self.{part}" for part in ("query", "key", "value")], self.attention.size)
         return {
             **projections(sizes),
@@ -183,7 +183,7 @@ class Bert(Pretrained[B]):
         return Bert(config, pooler=not set(architectures) & set(_WITHOUT_POOLER), device=device)
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to transformers' names: see `burnpy.record.torch_names`."""
+        """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
         return {
             "tokens": "embeddings.word_embeddings",
             "places": "embeddings.position_embeddings",

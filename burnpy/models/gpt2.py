@@ -14,7 +14,7 @@ from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.multi_head_attention import MultiHeadAttention
 from burnpy.nn.layers.normalization import LayerNorm
 from burnpy.nn.module import Module, rebound
-from burnpy.record.torch_names import Columns
+from burnpy.record.torch_weights import Columns
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B2, B, I
 
@@ -155,7 +155,7 @@ class Gpt2(Decoder[B]):
         return model
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to transformers' names: see `burnpy.record.torch_names`."""
+        """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
         names = {"tokens": "wte", "places": "wpe", "blocks": "h", "norm": "ln_f"}
         return {ours: f"transformer.{theirs}" for ours, theirs in names.items()} | {"head": "lm_head"}
 

@@ -320,7 +320,7 @@ class Layer(Module[B]):
         return x + (fed if self.after2 is None else self.after2(fed)), cache
 
     def torch_names(self) -> dict[str, Any]:
-        """Map paths to transformers' names: see `burnpy.record.torch_names`."""
+        """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
         sizes = {f"self_attn.{part}_proj": size for part, size in zip("qkv", self.widths, strict=True)}
         names: dict[str, Any] = {
             **projections(sizes),
@@ -399,7 +399,7 @@ class Llama(Decoder[B]):
         return model
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to transformers' names: see `burnpy.record.torch_names`."""
+        """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
         return {"tokens": "model.embed_tokens", "layers": "model.layers", "norm": "model.norm", "head": "lm_head"}
 
     def valid(self: Llama[Autodiff[I]]) -> Llama[I]:

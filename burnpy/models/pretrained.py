@@ -20,8 +20,7 @@ from burnpy.nn.init import init_empty_weights
 from burnpy.nn.layers.activation import mish
 from burnpy.nn.module import Module
 from burnpy.record.safetensors_file import write
-from burnpy.record.torch_names import torch_names
-from burnpy.record.torch_weights import from_torch, to_torch
+from burnpy.record.torch_weights import from_torch, to_torch, torch_names
 from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.tensor.dim_checks import integer
 from burnpy.tensor.tensor import Tensor

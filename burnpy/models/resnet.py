@@ -18,7 +18,7 @@ from burnpy.nn.layers.convolution import Conv2d
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.max_pooling import MaxPool2d
 from burnpy.nn.module import Module, rebound
-from burnpy.record.torch_names import torch_names
+from burnpy.record.torch_weights import torch_names
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import B2, B, I
 
@@ -112,7 +112,7 @@ class Block(Module[B]):
         return activation(self.activation)(y + x)
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to torchvision's names: see `burnpy.record.torch_names`."""
+        """Map paths to torchvision's names: see `burnpy.record.torch_weights`."""
         numbers = range(len(self.convs))
         names = {f"convs.{k}": f"conv{k + 1}" for k in numbers} | {f"norms.{k}": f"bn{k + 1}" for k in numbers}
         return names | {"shortcut": "downsample"}
@@ -179,7 +179,7 @@ class ResNet(Pretrained[B]):
         return model
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to torchvision's names: see `burnpy.record.torch_names`."""
+        """Map paths to torchvision's names: see `burnpy.record.torch_weights`."""
         return {f"stages.{k}": f"layer{k + 1}" for k in range(len(self.stages))}
 
     def _file_names(self) -> dict[str, str]:

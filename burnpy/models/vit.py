@@ -79,7 +79,7 @@ class Layer(Module[B]):
         return x + self.dropout(self.down(activation(self.activation)(self.up(self.norm2(x)))))
 
     def torch_names(self) -> dict[str, Any]:
-        """Map paths to transformers' names: see `burnpy.record.torch_names`."""
+        """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
         sizes = dict.fromkeys(
             [f"attention.attention.{part}" for part in ("query", "key", "value")], self.attention.size
         )
@@ -176,7 +176,7 @@ class Vit(Pretrained[B]):
     """The names in memory since transformers 5, which adapters have, by those of files."""
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to transformers' names: see `burnpy.record.torch_names`."""
+        """Map paths to transformers' names: see `burnpy.record.torch_weights`."""
         return {
             "first": "vit.embeddings.cls_token",
             "places": "vit.embeddings.position_embeddings",

@@ -36,11 +36,11 @@ _NAMES = {
     "burnpy.optim.optimizers.muon": "Muon",
     "burnpy.optim.pure_functions": "OptimizerState",
     "burnpy.optim.lr_schedule": "ConstantLr LrSchedule ProductLr ReduceOnPlateau SequentialLr WarmUpLr",
-    "burnpy.optim.schedules": (
+    "burnpy.optim.lr_schedule_formulas": (
         "CosineLr CosineRestartsLr CyclicLr ExponentialLr LinearLr MultiStepLr NoamLr OneCycleLr PolynomialLr StepLr"
     ),
     "burnpy.optim.optimizer_states": "OptimizerRecord ParamState",
-    "burnpy.optim.update_step": "Step for_each_param",
+    "burnpy.optim.update_formula": "Step for_each_param",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 

@@ -15,15 +15,7 @@ from burnpy.optim.gradients.flat_buckets import Layout
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.lr_schedule import ConstantLr, LrSchedule, ProductLr, ReduceOnPlateau, SequentialLr, WarmUpLr
-from burnpy.optim.optimizer import Optimizer
-from burnpy.optim.optimizer_states import OptimizerRecord, ParamState
-from burnpy.optim.optimizers.adagrad import AdaDelta, Adafactor, AdaGrad, RmsProp
-from burnpy.optim.optimizers.adam import Adam, Adamax, AdamW, Lamb, NAdam, RAdam
-from burnpy.optim.optimizers.lbfgs import LBfgs
-from burnpy.optim.optimizers.muon import Muon
-from burnpy.optim.optimizers.sgd import Asgd, Lion, Rprop, Sgd
-from burnpy.optim.pure_functions import OptimizerState
-from burnpy.optim.schedules import (
+from burnpy.optim.lr_schedule_formulas import (
     CosineLr,
     CosineRestartsLr,
     CyclicLr,
@@ -35,8 +27,16 @@ from burnpy.optim.schedules import (
     PolynomialLr,
     StepLr,
 )
+from burnpy.optim.optimizer import Optimizer
+from burnpy.optim.optimizer_states import OptimizerRecord, ParamState
+from burnpy.optim.optimizers.adagrad import AdaDelta, Adafactor, AdaGrad, RmsProp
+from burnpy.optim.optimizers.adam import Adam, Adamax, AdamW, Lamb, NAdam, RAdam
+from burnpy.optim.optimizers.lbfgs import LBfgs
+from burnpy.optim.optimizers.muon import Muon
+from burnpy.optim.optimizers.sgd import Asgd, Lion, Rprop, Sgd
+from burnpy.optim.pure_functions import OptimizerState
 from burnpy.optim.settings import Group
-from burnpy.optim.update_step import Step, for_each_param
+from burnpy.optim.update_formula import Step, for_each_param
 
 __all__ = [
     "AdaDelta", "AdaGrad", "Adafactor", "Adam", "AdamW", "Adamax", "Asgd", "ConstantLr", "CosineLr", "CosineRestartsLr",

@@ -16,7 +16,7 @@ from burnpy.optim.parameter_batch import MASTER
 from burnpy.optim.pure_functions import OptimizerState, as_model, initial_state, is_tree, pure_step
 from burnpy.optim.settings import Group, Options, Ranges, at_least_zero, check_ranges
 from burnpy.optim.step import stepped_model
-from burnpy.optim.update_step import Step, Update
+from burnpy.optim.update_formula import Step, Update
 from burnpy.tensor.call_errors import Explaining, explained, refuse_attribute
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import ComplexTensor, Tensor
@@ -140,7 +140,7 @@ class Optimizer(metaclass=Explaining):
         """The names of the state tensors per parameter; the number of updates is stored in addition."""
 
     def formula(self, step: Step) -> Update:
-        """Return the formula by which a step updates one parameter, with its numbers: see `burnpy.optim.update_step`.
+        """Return the formula that updates one parameter, with its numbers: see `burnpy.optim.update_formula`.
 
         A class writes this method, or `update`.
         """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from burnpy.nn.module_base import ModuleBase
     from burnpy.nn.param import Param
     from burnpy.optim.parameter_batch import Pending
-    from burnpy.optim.update_step import UpdateCount
+    from burnpy.optim.update_formula import UpdateCount
 
 SlotShape: TypeAlias = "Callable[[str, Shape], Shape]"
 """The shape of a state tensor by its name and the shape of its parameter: `Optimizer.slot_shape`."""

@@ -13,7 +13,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ShapeError
 from burnpy.optim.optimizer_states import Memory, ParamState
-from burnpy.optim.update_step import Step, UpdateCounts
+from burnpy.optim.update_formula import Step, UpdateCounts
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 

@@ -18,7 +18,7 @@ from burnpy.optim.optimizer_states import Memory, OptimizerRecord, ParamState, c
 from burnpy.optim.parameter_batch import MASTER, placed
 from burnpy.optim.settings import at_least_zero, number_or_tensor
 from burnpy.optim.step import stepped_model
-from burnpy.optim.update_step import UpdateCount
+from burnpy.optim.update_formula import UpdateCount
 from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import beneath_levels, plain_device, transfer

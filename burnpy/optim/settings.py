@@ -21,7 +21,7 @@ from burnpy.tensor.tensor_base import describe
 if TYPE_CHECKING:
     from burnpy.nn.module_base import ModuleBase
     from burnpy.optim.optimizer import Optimizer
-    from burnpy.optim.update_step import Step
+    from burnpy.optim.update_formula import Step
 
 Ranges: TypeAlias = Mapping[str, Callable[[Any, str], object]]
 """Checks of settings by name: functions of a value and of its name in messages, such as those below."""

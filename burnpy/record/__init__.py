@@ -17,8 +17,7 @@ _NAMES = {
     "burnpy.record.peft_adapters": "from_peft to_peft",
     "burnpy.record.record": "DTypePolicy Record Remap",
     "burnpy.record.torch_file": "read_torch",
-    "burnpy.record.torch_names": "Columns",
-    "burnpy.record.torch_weights": "from_torch save_torch to_torch",
+    "burnpy.record.torch_weights": "Columns from_torch save_torch to_torch",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 

@@ -4,8 +4,7 @@ from burnpy.record.checkpoint_file import load, save
 from burnpy.record.peft_adapters import from_peft, to_peft
 from burnpy.record.record import DTypePolicy, Record, Remap
 from burnpy.record.torch_file import read_torch
-from burnpy.record.torch_names import Columns
-from burnpy.record.torch_weights import from_torch, save_torch, to_torch
+from burnpy.record.torch_weights import Columns, from_torch, save_torch, to_torch
 
 __all__ = [
     "Columns", "DTypePolicy", "Record", "Remap", "from_peft", "from_torch", "load", "read_torch", "save", "save_torch",

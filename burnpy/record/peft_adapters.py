@@ -27,8 +27,7 @@ from burnpy.nn.module_tree import Rebuild, joined
 from burnpy.nn.transform import divided
 from burnpy.record.record import refuse_no_model
 from burnpy.record.safetensors_file import read, refuse_read, write
-from burnpy.record.torch_names import torch_names
-from burnpy.record.torch_weights import assembled, to_torch
+from burnpy.record.torch_weights import assembled, to_torch, torch_names
 from burnpy.tensor.call_errors import explained
 from burnpy.typevars import M, T
 

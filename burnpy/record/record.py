@@ -320,7 +320,7 @@ class Record(metaclass=Explaining):
         """
         state = remapped(self._state(part), remap)
         if not self.checked:
-            from burnpy.record.torch_names import refuse_transposed
+            from burnpy.record.torch_weights import refuse_transposed
 
             refuse_no_model(model)
             refuse_transposed(model, state, path_shown(self.path))

@@ -305,7 +305,7 @@ def refuse_attribute(owner: Any, name: str) -> NoReturn:
         object.__getattribute__(owner, name)  # the attribute that is missing is one that the property reads
     if name.startswith("_"):  # `copy`, `pickle` and NumPy probe for such names
         raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
-    from burnpy.hints.missing import of_object
+    from burnpy.hints.missing_names import of_object
 
     raise of_object(owner, name)
 

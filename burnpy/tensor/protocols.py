@@ -153,7 +153,7 @@ def restored(cls: type[Any], device: Any, array: Any, flags: tuple[bool, ...]) -
 
 def not_of_torch(cls: type[Any], function: Any) -> KindError:
     """Return the error for a function of PyTorch that got a tensor of class ``cls``."""
-    from burnpy.hints.missing import row_of
+    from burnpy.hints.missing_names import row_of
 
     name = str(getattr(function, "__name__", function))
     row = row_of(name)
@@ -199,7 +199,7 @@ def applied(tensor: TensorBase[Any], ufunc: Any, method: str, inputs: tuple[Any,
     Raises:
         KindError: the function was called by its name; or the left operand is an array.
     """
-    from burnpy.hints.missing import row_of
+    from burnpy.hints.missing_names import row_of
 
     name = REFLECTED.get(ufunc.__name__)
     if method == "__call__" and name and not options and isinstance(inputs[0], (np.generic, np.ndarray)):

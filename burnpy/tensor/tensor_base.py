@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVa
 from burnpy.backend.devices import Subscriptable
 from burnpy.backend.errors import KindError, MissingNameError, a, class_name
 from burnpy.backend.primitives import DType, KindName, Shape, Value
-from burnpy.hints import other_names, torch_names
+from burnpy.hints import other_names, torch_public_names
 from burnpy.tensor.call_errors import copy_method, inherit_method
 from burnpy.typevars import B, F
 
@@ -351,7 +351,7 @@ class Elsewhere(Missing):
         self.name = name
 
     def __get__(self, tensor: object, cls: type) -> NoReturn:
-        from burnpy.hints.missing import of_tensor
+        from burnpy.hints.missing_names import of_tensor
 
         raise of_tensor(cls.__name__, self.name, sys._getframe(1))
 
@@ -369,8 +369,9 @@ def explain_missing_methods() -> None:
             for name in methods[owner] - methods[kind]:
                 setattr(cls, name, Lacking(name, owner))
     # Placeholders of the base class: the attributes of the kinds, which are subclasses, take precedence.
-    functions = (torch_names.FUNCTIONAL, torch_names.LINALG, torch_names.FFT, torch_names.SPECIAL)
-    theirs = " ".join((torch_names.TENSOR, torch_names.TORCH, *functions)).split()
+    public = torch_public_names
+    functions = (public.FUNCTIONAL, public.LINALG, public.FFT, public.SPECIAL)
+    theirs = " ".join((public.TENSOR, public.TORCH, *functions)).split()
     for name in {*theirs, *other_names.NAMES} - vars(TensorBase).keys():
         setattr(TensorBase, name, Elsewhere(name))
 

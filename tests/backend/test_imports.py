@@ -18,7 +18,7 @@ EVERYBODY_NEEDS = {
     "burnpy": "typevars",
     "burnpy.backend": "devices dtypes errors functions lazy primitives rules schema",
     "burnpy.backend.operations": "",
-    "burnpy.hints": "other_names torch_names",
+    "burnpy.hints": "other_names torch_public_names",
     "burnpy.tensor": (
         "arithmetic backward call_errors comparison complex_numbers conversion creation dim_checks factories "
         "host_data indexing joining lazy_methods levels operand_checks pointwise protocols reduction shape template "
@@ -76,7 +76,7 @@ def test_importing_nn_loads_no_layer_and_no_derivative() -> None:
     found = loaded("import burnpy.nn")
     assert "burnpy.nn.module_base" in found
     assert not any(
-        name.startswith(("burnpy.nn.layers", "burnpy.nn.functional", "burnpy.hints.missing")) for name in found
+        name.startswith(("burnpy.nn.layers", "burnpy.nn.functional", "burnpy.hints.missing_names")) for name in found
     )
     assert {name for name in found if name.startswith("burnpy.func")} == {"burnpy.func", "burnpy.func.pytree"}
     assert "burnpy.nn.layers.recurrent" not in loaded("from burnpy.nn import Linear")

@@ -29,7 +29,7 @@ from burnpy import Autodiff
 from burnpy.backend import NumPy
 from burnpy.data import ArrayDataset, Batch, BatchRandom, Loader, Stream, StreamLoader, child_processes, collate
 from burnpy.data.child_processes import Packed, WorkerTraceback
-from burnpy.data.engines import ProcessEngine
+from burnpy.data.workers import ProcessEngine
 from burnpy.errors import LoadingError, OutOfMemoryError, WorkerError
 
 ROOT = Path(__file__).parents[2]

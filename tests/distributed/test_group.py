@@ -24,8 +24,8 @@ from burnpy.backend.errors import (
 )
 from burnpy.distributed import Elastic, Group, mpi, transport
 from burnpy.distributed.elastic import TolerantCalls
+from burnpy.distributed.mpi_calls import Alone, Calls, Header, Watchdog
 from burnpy.distributed.reduction import Reduction
-from burnpy.distributed.timeouts import Alone, Calls, Header, Watchdog
 from burnpy.distributed.transport import BufferPool
 from burnpy.nn import BatchNorm, Linear, Sequential
 from burnpy.optim import GradientsParams

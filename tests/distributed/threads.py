@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from burnpy.distributed import Group
-from burnpy.distributed.timeouts import Alone, Header
+from burnpy.distributed.mpi_calls import Alone, Header
 
 T = TypeVar("T")
 LIMIT = 30.0

@@ -22,7 +22,7 @@ from burnpy.backend import operations
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import DeviceError
 from burnpy.docs import generated
-from burnpy.hints.missing import rows
+from burnpy.hints.missing_names import rows
 from burnpy.testing import conformance_suite
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.samples import LAYOUTS
@@ -88,12 +88,12 @@ COMPLETENESS = "tests/conformance/test_completeness.py"
 COMPLETE = ["tests/conformance/test_declarations.py", COMPLETENESS]
 """Tests that tell which file lacks something."""
 CBRT = [
-    "tests/hints/test_missing.py::test_the_page_has_every_name",
+    "tests/hints/test_missing_names.py::test_the_page_has_every_name",
     "tests/conformance/test_numpy.py::TestValues::test_values[cbrt]",
     "tests/conformance/test_numpy.py::TestNumPy::test_derivatives[cbrt]",
     "tests/tensor/test_pointwise.py::test_values[cbrt]",
-    "tests/hints/test_missing.py::test_what_is_said_not_to_be_there_is_not",
-    f"tests/hints/test_missing.py::test_code_of_the_table_runs[{rows()['cbrt'].section}]",
+    "tests/hints/test_missing_names.py::test_what_is_said_not_to_be_there_is_not",
+    f"tests/hints/test_missing_names.py::test_code_of_the_table_runs[{rows()['cbrt'].section}]",
 ]
 """Tests that come with the operation."""
 

@@ -25,8 +25,8 @@ simulator.require()
 from burnpy import Autodiff, Tensor  # noqa: E402  # the kit first
 from burnpy.backend import CuPy, Mixed, errors  # noqa: E402
 from burnpy.distributed import Group, transport  # noqa: E402
+from burnpy.distributed.mpi_calls import Alone, Header  # noqa: E402
 from burnpy.distributed.reduction import Reduction  # noqa: E402
-from burnpy.distributed.timeouts import Alone, Header  # noqa: E402
 from burnpy.nn import BatchNorm, Linear, Relu, Sequential  # noqa: E402
 from burnpy.optim import AdamW, GradientsParams  # noqa: E402
 from burnpy.optim.gradients import flat_buckets  # noqa: E402

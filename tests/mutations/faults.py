@@ -30,7 +30,7 @@ class Fault(NamedTuple):
 FAULTS = (
     Fault(
         "a plan reads a value for each row as one for each column",
-        "burnpy/backend/plans/grouping.py",
+        "burnpy/backend/plans/fusion.py",
         "return all(known.get(number, role) == role for number, role in roles.items())",
         "return len(known) >= 0",
         "compiled",

@@ -21,7 +21,7 @@ import burnpy
 from burnpy import Autodiff, BoolTensor, Tensor, func
 from burnpy.backend import NumPy, errors
 from burnpy.hints import torch_functions, torch_packages, wrong_calls
-from burnpy.hints.missing import parsed
+from burnpy.hints.missing_names import parsed
 from burnpy.nn import Linear, Module, Relu, Sequential, Stateless, functional
 from tests.nn import every_layer
 from tests.rows import every_row

@@ -28,7 +28,7 @@ from burnpy.optim import (
 )
 from burnpy.optim.optimizers.adam import radam_rates
 from burnpy.optim.optimizers.sgd import asgd_rates
-from burnpy.optim.update_step import Step, UpdateCount
+from burnpy.optim.update_formula import Step, UpdateCount
 from tests.optim.models import Train, gradients, vector
 from tests.rows import every_row
 

@@ -1,4 +1,4 @@
-"""PyTorch's names, as `burnpy.hints.torch_names` lists them: ``python tests/parity/pytorch_names.py`` writes it."""
+"""PyTorch's names in `burnpy.hints.torch_public_names`, which ``python tests/parity/pytorch_names.py`` writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-PAGE = Path(__file__).parents[2] / "burnpy" / "hints" / "torch_names.py"
+PAGE = Path(__file__).parents[2] / "burnpy" / "hints" / "torch_public_names.py"
 
 INTERNAL = re.compile(
     r"^(cudnn|miopen|mkldnn|fbgemm|native|quantized|fused|sym|batch_norm_|autocast|rnn_relu$|rnn_tanh$)"

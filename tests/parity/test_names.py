@@ -12,8 +12,8 @@ from burnpy import Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import KindError
 from burnpy.docs import names_elsewhere
-from burnpy.hints import torch_names
-from burnpy.hints.missing import rows
+from burnpy.hints import torch_public_names
+from burnpy.hints.missing_names import rows
 from tests.parity.pytorch_names import PAGE
 from tests.parity.pytorch_names import names as installed
 from tests.parity.pytorch_names import page as listed
@@ -35,7 +35,7 @@ concatenate row_stack view_as reshape_as dist
 def test_the_list_is_that_of_the_installed_pytorch() -> None:
     version = torch.__version__.partition("+")[0]
     assert PAGE.read_text(encoding="utf-8") == listed(installed(), version), "run python tests/parity/pytorch_names.py"
-    assert len(torch_names.TENSOR.split()) > 500
+    assert len(torch_public_names.TENSOR.split()) > 500
 
 
 @pytest.mark.parametrize("name", SAME.split())

@@ -34,7 +34,7 @@ from burnpy_numpy import convolution as numpy_convolution
 from burnpy_numpy.kernels import kernel, programs
 from burnpy_numpy.kernels.compiler import llvm, target
 from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, ENTRIES, SERVE, SHARE, SYMBOLS, Call
-from burnpy_numpy.kernels.convolution import images
+from burnpy_numpy.kernels.convolution import conv2d
 from burnpy_numpy.kernels.products import products
 from burnpy_numpy.kernels.products.quantized import integer_windows
 from tests.conformance.suites import LARGE
@@ -109,7 +109,7 @@ def check_all(pointwise: int = 1) -> None:
     Args:
         pointwise: every so many-th pointwise operation is called. One emitter writes the programs of them all.
     """
-    images.MIN_PRODUCTS = numpy_convolution._TINY = 1
+    conv2d.MIN_PRODUCTS = numpy_convolution._TINY = 1
     numpy_convolution.FEW_PRODUCTS = 0, 0
     names = [name for name, row in ROWS.items() if row.operation.elementwise and (pointwise == 1 or name not in LARGE)]
     called = {*names[::pointwise], *(name for name, row in ROWS.items() if not row.operation.elementwise)}

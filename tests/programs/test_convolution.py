@@ -13,7 +13,7 @@ from burnpy.testing.cases import table
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import convolution, cpu_threads
-from burnpy_numpy.kernels.convolution import images
+from burnpy_numpy.kernels.convolution import conv2d
 from tests.interrupting import LONG
 from tests.programs.switched import one_by_one, without_kernels
 
@@ -58,7 +58,7 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "MIN_PRODUCTS", 1)
+    monkeypatch.setattr(conv2d, "MIN_PRODUCTS", 1)
     monkeypatch.setattr(convolution, "FEW_PRODUCTS", (0, 0))
 
 
@@ -114,7 +114,7 @@ def test_kernels_agree_with_float64(case: str, dtype: str, noted: list[Any]) -> 
 def test_few_windows_leave_the_weight_as_it_lies(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight, bias, _, where = made(case)
     monkeypatch.setattr(convolution, "FEW_PRODUCTS", (1 << 30, 1 << 30))
-    monkeypatch.setattr(images, "convolve", None)
+    monkeypatch.setattr(conv2d, "convolve", None)
     if where[3] == 1:
         for name, *rest in (("conv2d",), ("conv2d_bias", bias)):
             found = getattr(D, name)(np.asfortranarray(x), weight, *rest, *where)
@@ -130,7 +130,7 @@ def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: py
 
     wanted, ranges = results(), one_by_one(monkeypatch)
     for threads in (1, 1000):  # by members, by blocks
-        monkeypatch.setattr(images, "COUNT", threads)
+        monkeypatch.setattr(conv2d, "COUNT", threads)
         for found, want in zip(results(), wanted, strict=True):
             np.testing.assert_array_equal(found, want)
     assert max(ranges) > 1
@@ -211,7 +211,7 @@ def test_what_has_no_kernel_is_computed_all_the_same(noted: list[Any], monkeypat
     D.conv2d(x[:, :, :3, :3], weight, *where)  # too narrow
     D.conv2d(x, weight[:, :, :1, :1], *ONE)  # a product of matrices
     assert not noted
-    monkeypatch.setattr(images, "MIN_PRODUCTS", 1 << 20)
+    monkeypatch.setattr(conv2d, "MIN_PRODUCTS", 1 << 20)
     D.conv2d(x[:1], weight[:1], *where)
     assert not noted
 

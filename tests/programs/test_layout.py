@@ -17,7 +17,7 @@ from burnpy.optim import Adam
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import cpu_threads as threads
-from burnpy_numpy.kernels.convolution import images, tiles
+from burnpy_numpy.kernels.convolution import conv2d, tiles
 
 I = TypeVar("I", bound=Backend)  # noqa: E741
 Seen = list[tuple[str, bool, Any]]
@@ -70,7 +70,7 @@ def test_a_step_of_a_convolutional_network_transposes_nothing(
         return copy(self, x, steps)
 
     monkeypatch.setattr(tiles.Windows, "_copy", counted)
-    for module in (threads, images):
+    for module in (threads, conv2d):
         monkeypatch.setattr(module, "COUNT", 1)  # several threads may each lay out an input
     found: Seen = []
     seen.set(found)

@@ -13,7 +13,7 @@ from tests.rows import every_row
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.kernels.convolution import images, volumes
+from burnpy_numpy.kernels.convolution import conv2d, volumes
 
 D: Any = NumPy()
 PLANES: Any = VolumeConvolution
@@ -38,7 +38,7 @@ def test_kernels_agree_with_convolutions_of_planes(
     case: str, dtype: str, laid_out: int, noted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the padded planes are laid out in several parts."""
-    monkeypatch.setattr(images, "MIN_PRODUCTS", 1)
+    monkeypatch.setattr(conv2d, "MIN_PRODUCTS", 1)
     monkeypatch.setattr(volumes, "LAID_OUT", laid_out)
     volumes.volume_windows.cache_clear()
     shape, sizes, *where = GEOMETRIES[case]

@@ -25,7 +25,7 @@ from burnpy.nn import (
     TransformerEncoderLayer,
 )
 from burnpy.record import from_torch, load, read_torch, save
-from burnpy.record.torch_names import torch_names
+from burnpy.record.torch_weights import torch_names
 from tests.record.nets import FIXTURES, Train, mlp, same
 
 CHECKPOINT = FIXTURES / "layers.pt"

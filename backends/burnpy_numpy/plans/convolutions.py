@@ -88,7 +88,7 @@ def finished_convolution(
 def has_convolution(node: Node) -> bool:
     """Return whether there is a kernel for a convolution with what follows it."""
     x, weight = node.args[:2]
-    kernels = family_kernels("convolution.images")
+    kernels = family_kernels("convolution.conv2d")
     usual = all(ref.dtype == x.dtype for ref in refs_in(node.args)) and x.dtype in (float32, float64)
     if kernels is None or not usual or 0 in x.shape:
         return False
@@ -174,7 +174,7 @@ class FinishedConvolution(NumPyLaunch):
     def _run(self, *arrays: Any) -> None:
         """Write the result for the operands into the last array."""
         from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue
-        from burnpy_numpy.kernels.convolution.images import convolve
+        from burnpy_numpy.kernels.convolution.conv2d import convolve
 
         *given, out = arrays
         (x, weight, *bias), others = given[: self._count], given[self._count :]

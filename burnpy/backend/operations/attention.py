@@ -12,7 +12,7 @@ from typing import Any
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.reduction import relative, relative_softmax
+from burnpy.backend.operations.softmax import relative, relative_softmax
 from burnpy.backend.primitives import Bool, Float, Int
 from burnpy.backend.schema import GENERAL, derived
 

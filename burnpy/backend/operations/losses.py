@@ -17,7 +17,8 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, int64
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.reduction import mean_vjp, relative_softmax
+from burnpy.backend.operations.reduction import mean_vjp
+from burnpy.backend.operations.softmax import relative_softmax
 from burnpy.backend.primitives import Bool, Dim, Dims, DType, Float, Int
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import GENERAL, LINEAR, derived

@@ -1,5 +1,5 @@
-"""Operations in order along a dimension: cumulative products, extremes and logarithms of sums, the segmented scans that
-defaults are made of, and sorts. NaN counts as the largest value, and equal elements keep their order.
+"""Scans and sorts along a dimension: cumulative sums, products, extremes and logarithms of sums, the segmented scans
+that defaults are made of, and sorts. NaN counts as the largest value, and equal elements keep their order.
 
 The scans are composed of operations on whole arrays, so that no value is copied to the CPU, and are differentiable at
 every order.
@@ -163,7 +163,19 @@ def reverse_recurrence_factor_jvp(i: Any, t: Float, factor: Float, out: Float, d
 
 
 class Scans(OperationsBase):
-    """Cumulative operations other than `Backend.cumsum`, which is required."""
+    """Cumulative operations."""
+
+    @required(
+        LINEAR,
+        like="x",
+        flops=lambda x: prod(x),
+        vjp=lambda i, g, dim: i.reverse_cumsum(g, dim),
+        batch=SHIFTED,
+        onnx="reductions.cumsum",
+    )
+    def cumsum(self, x: Number, dim: Dim) -> Number:
+        """Cumulative sum along ``dim``; int64 for ints."""
+        ...
 
     @derived(GENERAL, like="x", flops=lambda x: prod(x), vjp=cumprod_vjp, jvp=cumprod_jvp, batch=SHIFTED)
     def cumprod(self, x: Number, dim: Dim) -> Number:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from burnpy.backend.operations.programs import Formula
 from burnpy.backend.plans.executor import INDEXED, INTEGER_PRODUCTS, Executor, Launch, NodeLaunch
-from burnpy.backend.plans.grouping import Group, Single
+from burnpy.backend.plans.fusion import Group, Single
 from burnpy.backend.plans.recording import Node, Ref, operations, refs_in
 from burnpy.backend.plans.rewriting import PLACED, beside
 from burnpy.backend.plans.signature import Signature

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.plans.executor import Executor, JoinedSteps, Moved
-from burnpy.backend.plans.fusing import DTYPES, step_of
 from burnpy.backend.plans.memory import Storage
+from burnpy.backend.plans.program_steps import DTYPES, step_of
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.rewriting import PLACED
 from burnpy.backend.primitives import Key

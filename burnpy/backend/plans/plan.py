@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from burnpy.backend.call_origin import Line, lines_of
 from burnpy.backend.errors import counted
 from burnpy.backend.plans.epilogues import Finished, activated, scaled, written
-from burnpy.backend.plans.fusing import DTYPES, step_of
-from burnpy.backend.plans.grouping import Group
+from burnpy.backend.plans.fusion import Group
 from burnpy.backend.plans.loops import StepLoop, unrolled
+from burnpy.backend.plans.program_steps import DTYPES, step_of
 from burnpy.backend.plans.recording import Node, Recording, operations, refs_in, simplified
 from burnpy.backend.plans.rewriting import (
     divided,

@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping, Sequence, Set
 from typing import Any
 
 from burnpy.backend.plans.executor import Executor
-from burnpy.backend.plans.fusing import DTYPES, LONGEST, rounding_of, step_of
+from burnpy.backend.plans.program_steps import DTYPES, LONGEST, rounding_of, step_of
 from burnpy.backend.plans.recording import REPEATED, Node, Recording, Ref, mapped, operations, refs_in
 from burnpy.backend.primitives import Dims, Key, Shape
 from burnpy.backend.rules import spans_of

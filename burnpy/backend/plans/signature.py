@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32
-from burnpy.backend.plans.fusing import traced
-from burnpy.backend.plans.grouping import Group, Grouping
+from burnpy.backend.plans.fusion import Group, Grouping
+from burnpy.backend.plans.program_steps import traced
 from burnpy.backend.plans.recording import Node, Ref, mapped, refs_in
 from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Input, Program, trace

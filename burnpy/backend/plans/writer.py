@@ -15,7 +15,7 @@ from typing import Any
 
 from burnpy.backend.plans.epilogues import Finished, finished
 from burnpy.backend.plans.executor import Executor, JoinedSteps, Launch, NodeLaunch, Number
-from burnpy.backend.plans.grouping import Group, Grouping, Single
+from burnpy.backend.plans.fusion import Group, Grouping, Single
 from burnpy.backend.plans.loops import UNROLLED
 from burnpy.backend.plans.memory import Results, Storage
 from burnpy.backend.plans.recording import Node, Ref, Sharing, refs_in

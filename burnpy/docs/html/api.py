@@ -23,7 +23,7 @@ from burnpy.backend import Backend
 from burnpy.backend.backend import operations
 from burnpy.docs import generated
 from burnpy.docs.names_elsewhere import PROLOGUE, Names, of_function, of_method
-from burnpy.hints.missing import rows
+from burnpy.hints.missing_names import rows
 from burnpy.tensor.lazy_methods import METHODS
 from burnpy.tensor.tensor_base import Missing
 

@@ -167,7 +167,7 @@ class Linear(Module[B]):
         return QuantizedLinear(self, dtype, group_size=group_size)
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_weights`."""
         return {"weight": "weight.T"}
 
     def valid(self: Linear[Autodiff[I]]) -> Linear[I]:

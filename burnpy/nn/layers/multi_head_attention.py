@@ -378,7 +378,7 @@ class MultiHeadAttention(AttentionProjections[B]):
         )
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_weights`."""
         return {"in_proj_weight": "in_proj_weight.T"}
 
     def valid(self: MultiHeadAttention[Autodiff[I]]) -> MultiHeadAttention[I]:

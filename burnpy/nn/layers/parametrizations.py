@@ -78,7 +78,7 @@ class WeightNorm(Module[B]):
         return self.layer.map(lambda v: self.weight.detach(), "weight")
 
     def torch_names(self) -> dict[str, Any]:
-        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_weights`."""
         end = ".T" * _is_transposed(self.layer)
         start = "parametrizations.weight.original"
         return {**_names_within(self.layer), "layer.weight": f"{start}1{end}", "magnitude": f"{start}0{end}"}
@@ -172,7 +172,7 @@ class SpectralNorm(Module[B]):
         return self.layer.map(lambda weight: self.weight.detach(), "weight")
 
     def torch_names(self) -> dict[str, Any]:
-        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_weights`."""
         start, end = "parametrizations.weight.", ".T" * _is_transposed(self.layer)
         own = {"layer.weight": f"{start}original{end}", "u": f"{start}0._u", "v": f"{start}0._v"}
         return {**_names_within(self.layer), **own}
@@ -300,7 +300,7 @@ class Lora(Module[B]):
         return self.layer.out_features
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to PEFT's names where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PEFT's names where they differ: see `burnpy.record.torch_weights`."""
         return {"layer": "base_layer", "lora_a": "lora_A.weight.T", "lora_b": "lora_B.weight.T"}
 
     def valid(self: Lora[Autodiff[I]]) -> Lora[I]:

@@ -135,7 +135,7 @@ class RecurrentCell(Module[B]):
         return self.bias_ih is not None
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_weights`."""
         return {"weight_ih": "weight_ih.T", "weight_hh": "weight_hh.T"}
 
 
@@ -221,7 +221,7 @@ class Recurrent(Module[B]):
         return self.layers[0][0].bias_ih is not None
 
     def torch_names(self) -> dict[str, str]:
-        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_names`."""
+        """Map paths to PyTorch's names where they differ: see `burnpy.record.torch_weights`."""
         return {
             f"layers.{k}.{direction}.{name}": f"{name}_l{k}{'_reverse' * direction}{'.T' * name.startswith('weight')}"
             for k in range(len(self.layers))

@@ -10,11 +10,11 @@ from burnpy.backend.dtypes import epsilon, largest
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import Ranges, at_least_zero, fraction, number
-from burnpy.optim.update_step import Update, decayed, length, lerp, mean_square, root
+from burnpy.optim.update_formula import Update, decayed, length, lerp, mean_square, root
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Float, Shape
-    from burnpy.optim.update_step import Step
+    from burnpy.optim.update_formula import Step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

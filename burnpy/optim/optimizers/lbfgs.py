@@ -21,7 +21,7 @@ from burnpy.optim.parameter_batch import Pending, joint_batch
 from burnpy.optim.pure_functions import in_tree, is_tree
 from burnpy.optim.settings import Ranges, at_least_zero, count
 from burnpy.optim.step import checked_pending, collect_pending, param_gradients, refuse_misfit
-from burnpy.optim.update_step import Step
+from burnpy.optim.update_formula import Step
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_of

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import Ranges, at_least_zero, count, fraction, number
-from burnpy.optim.update_step import Update, decayed, length, lerp
+from burnpy.optim.update_formula import Update, decayed, length, lerp
 
 if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
     from burnpy.backend.primitives import Float
     from burnpy.optim.optimizer import Floats
-    from burnpy.optim.update_step import Step
+    from burnpy.optim.update_formula import Step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

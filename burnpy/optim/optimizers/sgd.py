@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from burnpy.backend.errors import ArgumentError
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import Ranges, at_least_zero, decay_rates, fraction
-from burnpy.optim.update_step import Update, decayed, lerp
+from burnpy.optim.update_formula import Update, decayed, lerp
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Float
-    from burnpy.optim.update_step import Step
+    from burnpy.optim.update_formula import Step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -13,7 +13,7 @@ import burnpy
 from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, compiled, func
 from burnpy.backend import NumPy
 from burnpy.backend.decorators.recorded import Recorded
-from burnpy.backend.plans.grouping import Grouping
+from burnpy.backend.plans.fusion import Grouping
 from burnpy.backend.plans.recording import simplified
 from burnpy.func.pytree import flatten
 from burnpy.nn import BatchNorm, GroupNorm, InstanceNorm, Linear, MultiHeadAttention, Sequential, Tanh, functional

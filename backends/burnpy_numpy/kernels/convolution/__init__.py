@@ -1,7 +1,7 @@
 """Convolution and its gradients.
 
-`images` chooses: vectors are neighbours in a row, with the windows of `tiles`, or neighbouring channels, by
+`conv2d` chooses: vectors are neighbours in a row, with the windows of `tiles`, or neighbouring channels, by
 `channel_lanes`, which reorders arrays to `channel_blocks` and runs the templates `blocked`, `blocked_weight_gradient`
 and its own for single channels, with the tables of `tiles`. `depthwise` convolves each plane by itself, `volumes` runs
-the kernels of `images` on the planes of volumes, and `few_windows` is for plans of single images.
+the kernels of `conv2d` on the planes of volumes, and `few_windows` is for plans of single images.
 """

@@ -1,4 +1,4 @@
-"""Convolution of volumes by the kernels for images: see `burnpy_numpy.kernels.convolution.images`.
+"""Convolution of volumes by the kernels for images: see `burnpy_numpy.kernels.convolution.conv2d`.
 
 The planes of a result are its members: each has its windows in a volume, one plane further than the one before. So
 nothing is laid out anew but the padding, and the rows and columns that a stride skips: for some planes at a time, which
@@ -18,9 +18,9 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.convolution import window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.target import target
-from burnpy_numpy.kernels.convolution import images
+from burnpy_numpy.kernels.convolution import conv2d
 from burnpy_numpy.kernels.convolution.channel_lanes import better_by_channels
-from burnpy_numpy.kernels.convolution.images import (
+from burnpy_numpy.kernels.convolution.conv2d import (
     NARROW,
     convolution,
     gradient_by_phases,
@@ -185,7 +185,7 @@ def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
     return (
         min(counts) > 0
         and counts[2] >= NARROW
-        and x.shape[0] * math.prod(counts) * math.prod(weight) >= images.MIN_PRODUCTS
+        and x.shape[0] * math.prod(counts) * math.prod(weight) >= conv2d.MIN_PRODUCTS
         and (x.dtype is float32 or x.dtype is float64)
         and y.dtype is x.dtype
         and not better_by_channels(least, weight[0], counts[2], x)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.plans.executor import INDEXED
-from burnpy.backend.plans.fusing import (
+from burnpy.backend.plans.program_steps import (
     Role,
     Step,
     column_splits,

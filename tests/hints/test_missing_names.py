@@ -21,12 +21,13 @@ from burnpy import Autodiff, BoolTensor, ComplexTensor, IntTensor, Tensor
 from burnpy.backend import NumPy
 from burnpy.backend.errors import BurnpyError, CallError, MissingNameError
 from burnpy.docs import names_elsewhere
-from burnpy.hints import missing, torch_names
-from burnpy.hints.missing import advice, meant, row_of, rows
+from burnpy.hints import missing_names, torch_public_names
+from burnpy.hints.missing_names import advice, meant, row_of, rows
 from burnpy.tensor import tensor_base
 from tests.rows import every_row
 
-TENSOR, TORCH, FUNCTIONAL = torch_names.TENSOR.split(), torch_names.TORCH.split(), torch_names.FUNCTIONAL.split()
+TENSOR, TORCH = torch_public_names.TENSOR.split(), torch_public_names.TORCH.split()
+FUNCTIONAL = torch_public_names.FUNCTIONAL.split()
 OPERATIONS = sorted({*TENSOR, *(name for name in TORCH if name in TENSOR or name not in FUNCTIONAL)})
 SETTING = """
 from burnpy import func, record
@@ -115,14 +116,14 @@ def test_tensors_say_what_to_write(kind: Any) -> None:
     [
         ("burnpy", TORCH),
         ("burnpy", TENSOR),
-        ("burnpy.nn", torch_names.NN.split()),
+        ("burnpy.nn", torch_public_names.NN.split()),
         ("burnpy.nn.functional", FUNCTIONAL),
-        ("burnpy.nn.init", torch_names.INIT.split()),
-        ("burnpy.optim", torch_names.OPTIM.split()),
-        ("burnpy.func", torch_names.FUNC.split()),
-        ("burnpy.fft", torch_names.FFT.split()),
-        ("burnpy.linalg", torch_names.LINALG.split()),
-        ("burnpy.special", torch_names.SPECIAL.split()),
+        ("burnpy.nn.init", torch_public_names.INIT.split()),
+        ("burnpy.optim", torch_public_names.OPTIM.split()),
+        ("burnpy.func", torch_public_names.FUNC.split()),
+        ("burnpy.fft", torch_public_names.FFT.split()),
+        ("burnpy.linalg", torch_public_names.LINALG.split()),
+        ("burnpy.special", torch_public_names.SPECIAL.split()),
     ],
 )
 def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
@@ -253,7 +254,7 @@ def test_a_name_that_is_only_looked_for_is_compared_with_no_other(owner: Any, mo
         compared.append(name)
         return meant(name, names)
 
-    monkeypatch.setattr(missing, "meant", counted)
+    monkeypatch.setattr(missing_names, "meant", counted)
     assert not hasattr(owner, "zzqx")
     assert getattr(owner, "zzqx", None) is None
     assert compared == []
@@ -272,7 +273,7 @@ def test_a_method_of_another_kind_that_is_only_looked_for_makes_no_message(
         raise AssertionError("a message was made")
 
     monkeypatch.setattr(tensor_base.Lacking, "_message", refused)
-    monkeypatch.setattr(missing, "row_of", refused)
+    monkeypatch.setattr(missing_names, "row_of", refused)
     x = kind[NumPy].full((2,), True)
     assert not hasattr(x, "mean")
     assert getattr(x, "cond", None) is None

@@ -13,7 +13,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from burnpy.backend.errors import MissingNameError
-from burnpy.hints import other_names, torch_functions, torch_names, torch_packages, torch_tensors
+from burnpy.hints import other_names, torch_functions, torch_packages, torch_public_names, torch_tensors
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -166,16 +166,16 @@ def advice(row: Row) -> str:
 
 
 _PACKAGES = {
-    "burnpy": (torch_packages.BURNPY, torch_names.TORCH),
-    "burnpy.nn": (torch_packages.NN, torch_names.NN),
-    "burnpy.nn.functional": (torch_packages.FUNCTIONAL, torch_names.FUNCTIONAL),
-    "burnpy.nn.init": (torch_packages.INIT, torch_names.INIT),
-    "burnpy.optim": (torch_packages.OPTIM, torch_names.OPTIM),
-    "burnpy.func": (torch_packages.FUNC, torch_names.FUNC),
-    "burnpy.fft": (torch_packages.FFT, torch_names.FFT),
+    "burnpy": (torch_packages.BURNPY, torch_public_names.TORCH),
+    "burnpy.nn": (torch_packages.NN, torch_public_names.NN),
+    "burnpy.nn.functional": (torch_packages.FUNCTIONAL, torch_public_names.FUNCTIONAL),
+    "burnpy.nn.init": (torch_packages.INIT, torch_public_names.INIT),
+    "burnpy.optim": (torch_packages.OPTIM, torch_public_names.OPTIM),
+    "burnpy.func": (torch_packages.FUNC, torch_public_names.FUNC),
+    "burnpy.fft": (torch_packages.FFT, torch_public_names.FFT),
     "burnpy.distributions": (torch_packages.DISTRIBUTIONS, ""),
-    "burnpy.linalg": (torch_packages.LINALG, torch_names.LINALG),
-    "burnpy.special": (torch_packages.SPECIAL, torch_names.SPECIAL),
+    "burnpy.linalg": (torch_packages.LINALG, torch_public_names.LINALG),
+    "burnpy.special": (torch_packages.SPECIAL, torch_public_names.SPECIAL),
     "burnpy.autodiff": (torch_packages.AUTODIFF, ""),
     "burnpy.data": (torch_packages.DATA, ""),
     "burnpy.distributed": (torch_packages.DISTRIBUTED, ""),
@@ -245,7 +245,7 @@ _THEIRS = "; it is PyTorch's, and not here yet"
 
 def _of_package(package: str, name: str) -> str:
     of_tensors = package in ("burnpy", "burnpy.tensor")
-    table, pytorch_names = _PACKAGES.get(package, ("", torch_names.TORCH))
+    table, pytorch_names = _PACKAGES.get(package, ("", torch_public_names.TORCH))
     row = parsed(table).get(name) or parsed(table).get(name.removesuffix("_")) or parsed(table).get(f"{name}_")
     if row is not None:
         return advice(row)
