@@ -17,11 +17,11 @@ from tests.interrupting import LONG
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy.kernels.compiler.target import target
-from burnpy_numpy.kernels.convolution import blocked, blocked_weight_gradient
+from burnpy_numpy.kernels.convolution import blocked, weight_gradients
 from burnpy_numpy.kernels.convolution.blocked import convolve_blocks
-from burnpy_numpy.kernels.convolution.blocked_weight_gradient import weight_gradient_of_blocks
 from burnpy_numpy.kernels.convolution.channel_lanes import convolve_depthwise, depthwise_weight_gradient
 from burnpy_numpy.kernels.convolution.tiles import tiles
+from burnpy_numpy.kernels.convolution.weight_gradients import weight_gradient_of_blocks
 from burnpy_numpy.kernels.packed_weights import PackedWeights
 from tests.programs.switched import one_by_one
 
@@ -139,8 +139,8 @@ def test_results_do_not_depend_on_threads_or_parts(case: str, monkeypatch: pytes
         monkeypatch.setattr(blocked, "COUNT", threads)
         monkeypatch.setattr(blocked, "_PART", part)
         monkeypatch.setattr(blocked, "_PANEL", panel)
-        monkeypatch.setattr(blocked_weight_gradient, "COUNT", threads)
-        monkeypatch.setattr(blocked_weight_gradient, "_PART", part)
+        monkeypatch.setattr(weight_gradients, "COUNT", threads)
+        monkeypatch.setattr(weight_gradients, "_PART", part)
         for found, want in zip(results(*arguments), wanted, strict=True):
             np.testing.assert_array_equal(found, want)
     assert max(ranges) > 1

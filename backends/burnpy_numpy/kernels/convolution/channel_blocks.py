@@ -80,6 +80,8 @@ CHAIN = 600
 """The number of products that are added up before the sum is added to the result."""
 PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
+GROUPS = 8
+"""The number of groups of members that threads share in the gradient of a weight, if there are so many members."""
 WINDOW = 16
 """The largest window whose elements lie in registers for 16 channels at a time, for kernels that are short enough."""
 

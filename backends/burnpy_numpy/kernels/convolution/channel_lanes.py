@@ -12,7 +12,6 @@ from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution.blocked import BlockedConvolution, convolve_blocks
-from burnpy_numpy.kernels.convolution.blocked_weight_gradient import BlockedWeightGradient, weight_gradient_of_blocks
 from burnpy_numpy.kernels.convolution.channel_blocks import (
     Epilogue,
     Planned,
@@ -22,6 +21,7 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
 )
 from burnpy_numpy.kernels.convolution.depthwise import is_by_planes, planned_planes
 from burnpy_numpy.kernels.convolution.tiles import Where, row_efficiency, swap_of
+from burnpy_numpy.kernels.convolution.weight_gradients import BlockedWeightGradient, weight_gradient_of_blocks
 
 if TYPE_CHECKING:
     from burnpy_array import ArrayBackend

@@ -29,8 +29,8 @@ from burnpy.backend.primitives import Shape
 from burnpy_numpy.convolution import has_few_windows
 from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.compiler.loops import Loops
-from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import (
+    PRODUCTS,
     ROOM,
     Epilogue,
     PartCalls,
@@ -58,6 +58,7 @@ from burnpy_numpy.kernels.convolution.tiles import (
     swapped,
     windows,
 )
+from burnpy_numpy.kernels.convolution.weight_gradients import run_by_weight, weight_gradient
 from burnpy_numpy.kernels.kernel import kernels_enabled, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 
@@ -141,10 +142,6 @@ MIN_PRODUCTS = 1 << 16
 """The number of products from which kernels are used."""
 NARROW = 4
 """The length of rows of the result from which vectors are neighbours in a row: none reaches into the next row."""
-PRODUCTS_PER_ELEMENT = 8
-"""The number of products that take as long as an operation of one element elsewhere."""
-GRADIENT_ROWS = 1 << 14
-"""The maximum size in bytes of those channels of a gradient that are read again and again for a block of a weight."""
 
 
 def convolve(
@@ -303,7 +300,7 @@ def run_forward(
     added = np.zeros(o, x.dtype) if bias is None else np.ascontiguousarray(bias)
     tiles, blocks = len(tables.places) // tables.block[1], len(tables.channels)
     member, channel = windows.distances(o)
-    each, size = math.prod(windows.counts) * math.prod(weight.shape) / PRODUCTS_PER_ELEMENT, x.itemsize
+    each, size = math.prod(windows.counts) * math.prod(weight.shape) / PRODUCTS, x.itemsize
     sizes = windows.length, tiles, windows.step, member, channel
     for members, batch, result in windows.batches(x, out):
         divided = 1 < COUNT <= members  # threads share the members, else the blocks of channels
@@ -316,41 +313,11 @@ def run_forward(
                 continue
             calls, far = PartCalls(), member * result.itemsize
             moved = [(y, start * y.strides[0], y.strides[0]) if y.ndim > 1 else y for y in others]
-            source = windows.source(calls, array, batch, size)
+            source = windows.source(calls, batch) if array is ROOM else (array, 0, windows.step * size)
             given = source, weight, (result, start * far, far), added, *windows.forward_tables, *moved
             calls.add(kernel, given, (1, *sizes), end=blocks)
             calls.run(count, each, room=windows.member * size if array is ROOM else 0, zeros=True)
     kernel.note()
-    return out
-
-
-def run_by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -> Any:
-    """Return the gradient of a convolution, of images or of volumes, by its weight, with the channels first."""
-    tables, o = windows.backward, grad.shape[1]
-    grad = np.ascontiguousarray(grad)
-    member, channel = windows.distances(o)
-    (size, wide), blocks = tables.block, len(tables.channels)
-    columns, vectors = len(tables.elements) // wide, len(tables.places)
-    sums = np.zeros((blocks, columns, size, wide), x.dtype)
-    rows = np.ascontiguousarray(tables.channels * channel)
-    most = max(64, GRADIENT_ROWS // (size * tables.width * x.itemsize))
-    several, item = max(1, most // vectors), x.itemsize
-    for members, batch, grads in windows.batches(x, grad):
-        each = grads.size * windows.length / members / blocks / PRODUCTS_PER_ELEMENT
-        for start, stop, source in windows.parts(batch, members):
-            calls, together = PartCalls(), windows.together(stop - start, item)
-            for first in range(start, stop, together):
-                given = (source, (first - start) * windows.step * item, 0), (grads, first * member * item, 0), sums
-                for begin in range(0, vectors, most):
-                    end = min(begin + most, vectors)
-                    table = (*given, tables.elements, tables.places[begin:], tables.targets[begin:], rows)
-                    whole = min(max(tables.whole - begin, 0), end - begin)
-                    sizes = (min(together, stop - first), several, columns, whole, end - begin)
-                    calls.add(kernel, (*table, tables.sources), (*sizes, windows.step, member, tables.left))
-            calls.run(blocks, each * (stop - start), blocks)
-    kernel.note()
-    out = np.empty((o, windows.length), x.dtype)
-    out[tables.channels] = sums.swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : windows.length]
     return out
 
 
@@ -394,56 +361,3 @@ def convolution(dtype: str, width: int, channels: int, vectors: int, *epilogue: 
                     result = computed(w, result, epilogue, others, place, w.plus(first, c), None)
                     w.store_at(result, out, place)
     return w.function()
-
-
-def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str:
-    """Return the text of the kernel of the gradient of the weight: out += Σ grad · x over all windows.
-
-    The table: x, grad, out as (blocks, columns, channels, elements), and int64: the place of each element of the
-    window; the places in x and in grad of each vector; the channels of grad in each block, and where its x begins. The
-    sizes: the numbers of members, of those to add up at a time, of columns of elements, whole vectors and all vectors;
-    the distances of members of x and of grad; and of how many elements count in vectors that are not whole, the last
-    ones. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
-
-    Args:
-        dtype: float32 or float64.
-        width: the number of elements of a vector.
-        channels: the number of channels of grad in a block.
-        elements: the number of elements of the window in a column.
-    """
-    w = Loops(width, 8, 8)
-    x, grad, out, taps, places, targets, rows, sources = w.table
-    members, several, columns, whole, count, x_member, grad_member, left = w.sizes
-    counts = ", ".join(f"i64 {k}" for k in range(width))
-    skipped = w.splat(w.assign(f"sub i64 {width}, {left}"), "int64")
-    mask = Vector(w.assign(f"icmp uge <{width} x i64> <{counts}>, {skipped.text}"), "bool")
-    rounds = w.assign(f"sdiv i64 {w.plus(members, w.plus(several, -1))}, {several}")
-    with w.loop("0", rounds) as r, w.loop("%begin", "%end") as b, w.loop("0", columns) as column:
-        totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(elements)] for _ in range(channels)]
-        source = w.element(x, w.number(sources, b), dtype)
-        start = w.times(column, elements)
-        xs = [w.element(source, w.number(taps, w.plus(start, k)), dtype) for k in range(elements)]
-        start = w.times(b, channels)
-        grads = [w.element(grad, w.number(rows, w.plus(start, c)), dtype) for c in range(channels)]
-        with w.loop(w.times(r, several), w.smaller(w.times(w.plus(r, 1), several), members)) as n:
-            far_x, far_grad = w.times(n, x_member), w.times(n, grad_member)
-            for begin, end, where in (("0", whole, None), (whole, count, mask)):
-                with w.loop(begin, end) as v:
-                    at, target = w.plus(w.number(places, v), far_x), w.plus(w.number(targets, v), far_grad)
-                    right = [_loaded(w, w.element(p, at, dtype), dtype, where) for p in xs]
-                    for c in range(channels):
-                        factor = _loaded(w, w.element(grads[c], target, dtype), dtype, where)
-                        add_products(w, totals[c], factor, right)
-        cell = w.times(w.plus(w.times(b, columns), column), channels * elements)
-        for c in range(channels):
-            for k in range(elements):
-                place = w.element(out, w.plus(cell, c * elements + k), dtype)
-                added = w.add(w.load_one(place, dtype), w.total(w.get(totals[c][k], dtype)))
-                w.store_one(added, place)
-    return w.function()
-
-
-def _loaded(w: Loops, pointer: str, dtype: str, mask: Vector | None) -> Vector:
-    """Load a vector, with zeros for the elements that a mask excludes."""
-    x = w.load(pointer, dtype)
-    return x if mask is None else w.select(mask, x, w.constant(0.0, dtype))

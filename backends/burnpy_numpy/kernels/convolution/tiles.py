@@ -14,7 +14,7 @@ from burnpy.backend.operations.convolution import Pair, padded_shape, window_cou
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.compiler.target import target
-from burnpy_numpy.kernels.convolution.channel_blocks import ROOM, PartCalls, block_kernels, copy_of_phases
+from burnpy_numpy.kernels.convolution.channel_blocks import GROUPS, ROOM, PartCalls, block_kernels, copy_of_phases
 from burnpy_numpy.kernels.launch import TemplateKernel
 
 Where: TypeAlias = tuple[Pair, Pair, Pair]
@@ -320,6 +320,12 @@ class Windows:
         """Return how many members of a part of the batch, of so many, the gradient by the weight adds up at a time."""
         return members if self.in_place else max(1, _SOURCE // max(1, self.member * itemsize))
 
+    def group(self, members: int) -> int:
+        """Return how many members of a batch are added up apart in the gradient by a small weight; else all."""
+        sizes = math.prod(self.shape) + self.weight[0] * math.prod(self.counts)
+        small = self.groups == 1 and GROUPS * self.weight[0] * self.length <= members * sizes
+        return -(-members // GROUPS) if small else members
+
     def parts(self, x: Any, members: int, apart: bool = False) -> Iterator[tuple[int, int, Any]]:
         """Yield start and stop of parts of a batch of so many members, and the array that a kernel reads.
 
@@ -336,15 +342,23 @@ class Windows:
             self.lay_out(x[start:stop], memory)
             yield start, stop, memory
 
-    def source(self, calls: PartCalls, array: Any, x: Any, size: int) -> tuple[Any, int, int]:
-        """Return what a kernel reads, with the distance of members: an array of `parts`, or memory of the thread.
+    def source(self, calls: PartCalls, x: Any, part: tuple[int, int, int] = (0, 1, 1)) -> tuple[Any, int, int]:
+        """Return where a kernel finds members of x, for the table of a call: in x, or in memory of the thread.
 
-        The call that lays out a member of x in that memory is added. ``size`` is the bytes of an element.
+        The call that lays them out in that memory is added.
+
+        Args:
+            calls: the calls.
+            x: the batch.
+            part: the first member, how many, and the distance of those for the next block of the job.
         """
-        if array is not ROOM:
-            return array, 0, self.step * size
+        first, count, step = part
+        if self.in_place:
+            x, size = np.ascontiguousarray(x), self.step * x.itemsize
+            return x, first * size, step * size
         kernel, sizes = self._copy(x, (self.member, self.plane, self.planes[1]))
-        calls.add(kernel, ((x, 0, x.strides[0]), (ROOM, 0, 0), self._phases), sizes, end=x.shape[1])
+        given = (x, first * x.strides[0], step * x.strides[0]), (ROOM, 0, 0), self._phases
+        calls.add(kernel, given, sizes, end=count * x.shape[1])
         return ROOM, 0, 0
 
     def lay_out(self, x: Any, memory: Any) -> None:

@@ -25,11 +25,10 @@ from burnpy_numpy.kernels.convolution.conv2d import (
     convolution,
     gradient_by_phases,
     kernel_of,
-    run_by_weight,
     run_forward,
-    weight_gradient,
 )
 from burnpy_numpy.kernels.convolution.tiles import Windows
+from burnpy_numpy.kernels.convolution.weight_gradients import run_by_weight, weight_gradient
 
 if TYPE_CHECKING:
     from burnpy_array import ArrayBackend
@@ -97,6 +96,9 @@ class VolumeWindows(Windows):
         return area, self.depth * area
 
     def together(self, members: int, itemsize: int) -> int:
+        return members
+
+    def group(self, members: int) -> int:
         return members
 
     def parts(self, x: Any, members: int, apart: bool = False) -> Iterator[tuple[int, int, Any]]:

@@ -1,8 +1,13 @@
-"""The gradient of a convolution's weight as a kernel on blocks of channels: see `blocked`."""
+"""The gradient of a convolution's weight as kernels: on blocks of channels, see `blocked`, and on rows, see `conv2d`.
+
+Where threads share groups of members, each lays out its members in memory of its own. Memory that another thread has
+just read takes some ten times as long to write.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +15,10 @@ import numpy as np
 from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import (
     CHAIN,
+    GROUPS,
     PRODUCTS,
     ROOM,
     WINDOW,
@@ -30,10 +37,15 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     to_blocks,
     vector_width,
 )
-from burnpy_numpy.kernels.convolution.tiles import Where, ranges
+from burnpy_numpy.kernels.convolution.tiles import Where, Windows, ranges
+from burnpy_numpy.kernels.launch import TemplateKernel
 
 _PART = 16 << 20
 """The most bytes of x and of the gradient in a part of the batch."""
+GRADIENT_ROWS = 1 << 14
+"""The maximum size in bytes of those channels of a gradient that are read again and again for a block of a weight."""
+_FEW_BLOCKS = 2
+"""The number of blocks of channels up to which threads share groups of members instead."""
 
 
 def weight_gradient_of_blocks(grad: Any, x: Any, out: Any, where: Where) -> bool:
@@ -50,6 +62,76 @@ def weight_gradient_of_blocks(grad: Any, x: Any, out: Any, where: Where) -> bool
     except Uncompiled:
         return False
     return True
+
+
+def run_by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -> Any:
+    """Return the gradient of a convolution, of images or of volumes, by its weight, with the channels first.
+
+    Threads share groups of members, each with memory of its own, or else the blocks of channels. The sums of a group
+    are added up apart, so that the result does not depend on that.
+    """
+    tables, o, item = windows.backward, grad.shape[1], x.itemsize
+    grad = np.ascontiguousarray(grad)
+    member, channel = windows.distances(o)
+    (size, wide), blocks = tables.block, len(tables.channels)
+    columns, vectors = len(tables.elements) // wide, len(tables.places)
+    rows = np.ascontiguousarray(tables.channels * channel)
+    most = max(64, GRADIENT_ROWS // (size * tables.width * item))
+    several = max(1, most // vectors)
+    group = windows.group(len(x))
+    sums = np.zeros((-(-len(x) // group), blocks, columns, size, wide), x.dtype)
+
+    def add(calls: PartCalls, given: Sequence[Any], count: int, end: int = 0) -> None:
+        for begin in range(0, vectors, most):
+            last = min(begin + most, vectors)
+            table = (*given, tables.elements, tables.places[begin:], tables.targets[begin:], rows, tables.sources)
+            sizes = (count, several, columns, min(max(tables.whole - begin, 0), last - begin), last - begin)
+            calls.add(kernel, table, (*sizes, windows.step, member, tables.left), end=end)
+
+    for members, batch, grads in windows.batches(x, grad):
+        each = grads.size * windows.length / members / blocks / PRODUCTS
+        if len(sums) > 1:
+            _add_groups(add, windows, batch, grads, sums, (group, several, each * blocks))
+            continue
+        together = windows.together(members, item)
+        for start, stop, source in windows.parts(batch, members):
+            calls = PartCalls()
+            for first in range(start, stop, together):
+                place = (first - start) * windows.step * item
+                given = (source, place, 0), (grads, first * member * item, 0), sums
+                add(calls, given, min(together, stop - first))
+            calls.run(blocks, each * (stop - start), blocks)
+    kernel.note()
+    out = np.empty((o, windows.length), x.dtype)
+    out[tables.channels] = np.add.reduce(sums).swapaxes(1, 2).reshape((blocks, size, -1))[:, :, : windows.length]
+    return out
+
+
+def _add_groups(
+    add: Callable[..., None], windows: Windows, x: Any, grads: Any, sums: Any, sizes: tuple[int, int, float]
+) -> None:
+    """Add up groups of members of x, each in one of ``sums``; threads share the groups.
+
+    Args:
+        add: a function that adds the calls for some members.
+        windows: the windows.
+        x: the batch.
+        grads: the gradient of the result, C-contiguous.
+        sums: the sums, with a group's side by side.
+        sizes: the members of a group, those that are added up at a time, and the elements of work of one.
+    """
+    group, several, work = sizes
+    whole, far = len(x) // group, grads.size // len(x) * x.itemsize
+    for begin in (0, whole * group):
+        calls, end = PartCalls(), min(begin + group, len(x))
+        for first in range(begin, end, several):
+            count = min(several, end - first)
+            source = windows.source(calls, x, (first, count, group))
+            given = source, (grads, first * far, group * far), (sums[begin // group :], 0, sums.strides[0])
+            add(calls, given, count, len(sums[0]))
+        if begin < end:
+            room = several * windows.member * x.itemsize
+            calls.run(whole if begin == 0 else 1, work * (end - begin), room=room, zeros=True)
 
 
 class BlockedWeightGradient:
@@ -90,6 +172,11 @@ class BlockedWeightGradient:
 
     def run(self) -> None:
         """Compute all, by parts of the batch whose buffers are not too large."""
+        held = -(-self.members // (GROUPS * self.step)) * self.step
+        small = GROUPS * self.blocks * self.taps * self.cell <= self.x.size + self.grad.size
+        if held < self.members and small and self.blocks <= _FEW_BLOCKS and self.channels > 1:
+            self._by_groups(held)
+            return
         each = (math.prod(self.x.shape[1:]) + math.prod(self.grad.shape[1:])) * self.dtype.itemsize
         step = max(self.step, _PART // max(1, each) // self.step * self.step)
         if step >= self.members and self.blocks >= COUNT:
@@ -103,6 +190,32 @@ class BlockedWeightGradient:
             calls.run(len(sums), work * (end - begin), len(sums))
         calls = PartCalls()
         self._finish(calls, sums)
+        calls.run(self.blocks, self.taps * self.cell, self.blocks)
+        self.kernel.note()
+
+    def _by_groups(self, held: int) -> None:
+        """Compute all by groups of so many members, which threads share, each with memory of its own."""
+        groups, item, count = self.members // held, self.dtype.itemsize, self.blocks * self.taps
+        sums = np.empty((-(-self.members // held), count, self.cell), self.dtype)
+        arrays = (self.x, self.lanes, self.to_x), (self.grad, self.grad_lanes, self.to_grad)
+        shapes = [(-(-x.shape[1] // lanes), self.step, *x.shape[2:], lanes) for x, lanes, _ in arrays]
+        places = [0, *np.cumsum([-(-math.prod(shape) * item // 64) * 64 for shape in shapes]).tolist()]
+        counts, distances = self.sizes
+        for begin in (0, groups * held):
+            calls, end = PartCalls(), min(begin + held, self.members)
+            for start in range(begin, end, self.step):
+                size, pixels = min(self.step, end - start), [math.prod(shape[1:-1]) for shape in shapes]
+                for (x, _, kernel), shape, place in zip(arrays, shapes, places, strict=False):
+                    given = (x, start * x.strides[0], held * x.strides[0]), (ROOM, place, 0), (ROOM, places[-1], 0)
+                    sizes = (*planes_of(x, size, x.shape[3]), math.prod(shape[1:]), *distances_of(shape), 0, 0)
+                    calls.add(kernel, given, sizes, end=shape[0])
+                table = (ROOM, 0, 0), (ROOM, places[1], 0), (sums[begin // held :], 0, sums.strides[0]), self.ranges
+                calls.add(self.kernel, table, (size, *counts, *pixels, *distances, int(start == begin)), end=count)
+            if begin < end:
+                work = math.prod(self.result) * self.cell * count * (end - begin) / PRODUCTS
+                calls.run(groups if begin == 0 else 1, work, room=places[-1] + self.width * item)
+        calls = PartCalls()
+        self._finish(calls, np.add.reduce(sums))
         calls.run(self.blocks, self.taps * self.cell, self.blocks)
         self.kernel.note()
 
@@ -237,3 +350,56 @@ def blocked_weight_gradient(dtype: str, width: int, rows: int, vectors: int) -> 
                         to = w.element(cell, str((i * vectors + j) * width), dtype)
                         w.store(w.add(w.get(total, dtype), w.load(to, dtype)), to)
     return w.function()
+
+
+def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str:
+    """Return the text of the kernel of the gradient of the weight: out += Σ grad · x over all windows.
+
+    The table: x, grad, out as (blocks, columns, channels, elements), and int64: the place of each element of the
+    window; the places in x and in grad of each vector; the channels of grad in each block, and where its x begins. The
+    sizes: the numbers of members, of those to add up at a time, of columns of elements, whole vectors and all vectors;
+    the distances of members of x and of grad; and of how many elements count in vectors that are not whole, the last
+    ones. ``begin`` and ``end`` are blocks. All places and distances count elements of the dtype.
+
+    Args:
+        dtype: float32 or float64.
+        width: the number of elements of a vector.
+        channels: the number of channels of grad in a block.
+        elements: the number of elements of the window in a column.
+    """
+    w = Loops(width, 8, 8)
+    x, grad, out, taps, places, targets, rows, sources = w.table
+    members, several, columns, whole, count, x_member, grad_member, left = w.sizes
+    counts = ", ".join(f"i64 {k}" for k in range(width))
+    skipped = w.splat(w.assign(f"sub i64 {width}, {left}"), "int64")
+    mask = Vector(w.assign(f"icmp uge <{width} x i64> <{counts}>, {skipped.text}"), "bool")
+    rounds = w.assign(f"sdiv i64 {w.plus(members, w.plus(several, -1))}, {several}")
+    with w.loop("0", rounds) as r, w.loop("%begin", "%end") as b, w.loop("0", columns) as column:
+        totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(elements)] for _ in range(channels)]
+        source = w.element(x, w.number(sources, b), dtype)
+        start = w.times(column, elements)
+        xs = [w.element(source, w.number(taps, w.plus(start, k)), dtype) for k in range(elements)]
+        start = w.times(b, channels)
+        grads = [w.element(grad, w.number(rows, w.plus(start, c)), dtype) for c in range(channels)]
+        with w.loop(w.times(r, several), w.smaller(w.times(w.plus(r, 1), several), members)) as n:
+            far_x, far_grad = w.times(n, x_member), w.times(n, grad_member)
+            for begin, end, where in (("0", whole, None), (whole, count, mask)):
+                with w.loop(begin, end) as v:
+                    at, target = w.plus(w.number(places, v), far_x), w.plus(w.number(targets, v), far_grad)
+                    right = [_loaded(w, w.element(p, at, dtype), dtype, where) for p in xs]
+                    for c in range(channels):
+                        factor = _loaded(w, w.element(grads[c], target, dtype), dtype, where)
+                        add_products(w, totals[c], factor, right)
+        cell = w.times(w.plus(w.times(b, columns), column), channels * elements)
+        for c in range(channels):
+            for k in range(elements):
+                place = w.element(out, w.plus(cell, c * elements + k), dtype)
+                added = w.add(w.load_one(place, dtype), w.total(w.get(totals[c][k], dtype)))
+                w.store_one(added, place)
+    return w.function()
+
+
+def _loaded(w: Loops, pointer: str, dtype: str, mask: Vector | None) -> Vector:
+    """Load a vector, with zeros for the elements that a mask excludes."""
+    x = w.load(pointer, dtype)
+    return x if mask is None else w.select(mask, x, w.constant(0.0, dtype))
