@@ -188,11 +188,10 @@ def binary_cross_entropy_with_logits(
         refuse_wider(
             "binary_cross_entropy_with_logits", "a prediction", input.dtype, weight=weight, pos_weight=pos_weight
         )
-    # -log(sigmoid(x)) is softplus(-x), and -log(1 - sigmoid(x)) is softplus(x); adding positive terms cancels nothing.
-    positive = target if pos_weight is None else target * pos_weight
-    xs = together("binary_cross_entropy_with_logits", input, positive, target)
+    positive = () if pos_weight is None else (target * pos_weight,)
+    xs = together("binary_cross_entropy_with_logits", input, target, *positive)
     most = largest(input)
-    (terms,) = xs[0]._backend.fused(_both_terms, [x._primitive for x in xs], (-most, most))
+    (terms,) = xs[0]._backend.fused(_binary_terms, [x._primitive for x in xs], (-most, most))
     losses: Tensor[B] = xs[0]._like(terms)
     if weight is not None:
         losses = weighted(losses, weight)
@@ -204,9 +203,20 @@ def binary_cross_entropy_with_logits(
     return reduced("binary_cross_entropy_with_logits", losses, reduction)
 
 
-def _both_terms(b: Any, x: Any, positive: Any, target: Any, *bounds: Any) -> tuple[Any]:
-    ones = times_weight(b, b.softplus(b.neg(x), 1.0), positive, *bounds)
-    return (b.add(ones, times_weight(b, b.softplus(x, 1.0), b.add(b.neg(target), 1.0), *bounds)),)
+def _binary_terms(b: Any, x: Any, target: Any, *rest: Any) -> tuple[Any]:
+    """Return the losses of logits, for targets, their products with ``pos_weight`` if any, and two bounds.
+
+    -log(sigmoid(x)) is softplus(-x), and -log(1 - sigmoid(x)) is softplus(x) = softplus(-x) + x. Of terms that are all
+    positive none cancel, nor do the derivatives with respect to targets.
+    """
+    *positive, least, most = rest
+    negative, other = b.lt(x, 0.0), b.add(b.neg(target), 1.0)
+    own = positive[0] if positive else target
+    below = b.where(negative, x, b.neg(x))
+    tail = b.softplus(below, 1.0)
+    if positive:
+        tail = b.mul(tail, b.add(own, other))
+    return (b.add(tail, times_weight(b, b.neg(below), b.where(negative, own, other), least, most)),)
 
 
 def _classes(

@@ -126,6 +126,16 @@ HOSTILE: dict[str, tuple[Any, float, float, float | None]] = {
     "logsigmoid": (functional.logsigmoid, -20.0, 1.0, -2.061153614e-9),
     "binary cross entropy": (lambda x: _cross_entropy(x, 1.0), -20.0, -1.0, 2.061153614e-9),
     "binary cross entropy of a wrong logit": (lambda x: _cross_entropy(x, 0.0), 20.0, 1.0, 2.061153614e-9),
+    "binary cross entropy, of a target": (
+        lambda x: functional.binary_cross_entropy_with_logits(x.detach().full_like(1e-9), x),
+        0.3,
+        -1e-9,
+        0.0,
+    ),
+    "atan of a large number": (lambda x: x.atan(), 3e38, 0.0, 0.0),
+    "erf of a large number": (lambda x: x.erf(), -3e38, 0.0, 0.0),
+    "erfc of a large number": (lambda x: x.erfc(), 3e38, 0.0, 0.0),
+    "ndtr of a large number": (special.ndtr, 3e38, 0.0, 0.0),
     "silu": (lambda x: x.silu(), 20.0, 1.000000039, -3.710076488e-8),
     "mish": (functional.mish, 8.0, 1.000003373, -6.292009508e-6),
     "asin next to 0": (lambda x: x.asin(), 1e-8, 1.0, 1e-8),
@@ -143,6 +153,8 @@ def test_derivatives_at_hostile_numbers(name: str) -> None:
     x = Tensor[NumPy].from_data(value)
     found = func.grad(f)(x).item(), func.grad(func.grad(f))(x).item()
     np.testing.assert_allclose(found, (first, found[1] if second is None else second), rtol=1e-5)
+    _, forward = func.jvp(func.grad(f), (x,), (x.ones_like(),))
+    np.testing.assert_allclose(forward.item(), found[1], rtol=1e-3)
 
 
 @pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])

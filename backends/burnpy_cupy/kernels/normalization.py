@@ -1,11 +1,9 @@
 """Normalization, its gradients and running statistics, as programs; a batch norm of long channels is divided.
 
 A program computes each channel by one block, which keeps it in registers. Where channels are too long for that, or few,
-blocks first add up parts of them: sums and sums of squared deviations, or the sums that gradients need. What is added
-up is the distance from the channel's first element, or from the rounded mean, whose error would be larger than the
-deviations if they are small beside it. Then as many
-blocks combine the parts of their channel, all in the same order, and compute their elements. They go through the parts
-from the last to the first, so that they read from the GPU's L2 cache what the first blocks read last.
+blocks first add up parts of them: sums and sums of squared deviations, or the sums that gradients need, of distances
+from the channel's first element or rounded mean. Then as many blocks combine the parts of their channel, all in one
+order, and compute their elements, from the last part to the first, which the L2 cache has read last.
 
 Source: Chan, Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979.
 """

@@ -24,11 +24,11 @@ def asin_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
 
 
 def atan_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
-    """g / (1 + x²), of complex numbers without overflow."""
+    """g / (1 + x²), without overflow."""
     if x.dtype.kind == "c":
         turned = _times_i(i, x)
         return i.div(i.div(g, one_minus(i, turned)), i.add(turned, 1.0))
-    return i.div(g, i.add(i.mul(x, x), 1.0))
+    return i.mul(g, i.fused(_atan_slope, (x,))[0])
 
 
 def atanh_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
@@ -41,6 +41,13 @@ def atanh_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
 def asinh_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
     """g / √(1 + x²), without overflow."""
     return asin_vjp(i, g, _times_i(i, x)) if x.dtype.kind == "c" else i.div(g, i.hypot(x, 1.0))
+
+
+def _atan_slope(b: Any, x: Float) -> tuple[Float]:
+    """1 / (1 + x²), by way of numbers up to 1, as x² and its derivatives may overflow."""
+    factor = b.reciprocal(b.clamp(b.abs(x), 1.0, None))
+    square = b.mul(factor, factor)
+    return (b.div(square, b.add(square, b.square(b.mul(x, factor)))),)
 
 
 def _times_i(i: Any, x: Inexact) -> Inexact:

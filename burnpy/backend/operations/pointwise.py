@@ -105,6 +105,12 @@ def one_minus_square(b: Any, x: Float) -> Float:
     return b.where(b.lt(b.abs(x), 0.5), one_minus(b, b.mul(x, x)), factors)
 
 
+def bell(b: Any, x: Float, rate: float, factor: float) -> tuple[Float]:
+    """exp(rate · x²) · factor for a rate up to -½, 0 beyond ±40: the derivatives of large squares would overflow."""
+    x = b.clamp(x, -40.0, 40.0)
+    return (b.mul(b.exp(b.mul(b.mul(x, x), rate)), factor),)
+
+
 class Arithmetic(OperationsBase):
     """Binary arithmetic. Float overflow and division by zero follow IEEE 754; ints wrap around."""
 
@@ -362,7 +368,7 @@ class Unary(OperationsBase):
     @derived(
         POINTWISE,
         flops=9,
-        vjp=lambda i, g, x: i.mul(g, i.mul(i.exp(i.neg(i.mul(x, x))), 2 / math.sqrt(math.pi))),
+        vjp=lambda i, g, x: i.mul(g, i.fused(bell, (x,), (-1.0, 2 / math.sqrt(math.pi)))[0]),
         onnx="Erf",
     )
     def erf(self, x: Float) -> Float:

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from burnpy.backend.operations import OperationsBase, in_float32, in_float64
-from burnpy.backend.operations.pointwise import operand, pair
+from burnpy.backend.operations.pointwise import bell, operand, pair
 from burnpy.backend.primitives import Float, Scalar
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import POINTWISE, derived
@@ -30,7 +30,7 @@ class SpecialFunctions(OperationsBase):
         POINTWISE,
         method=True,
         flops=20,
-        vjp=lambda i, g, x: i.mul(g, i.mul(i.exp(i.neg(i.mul(x, x))), -2 / math.sqrt(math.pi))),
+        vjp=lambda i, g, x: i.mul(g, i.fused(bell, (x,), (-1.0, -2 / math.sqrt(math.pi)))[0]),
     )
     def erfc(self, x: Float) -> Float:
         """Compute the complementary error function, 1 - erf(x). Small values keep all their digits.
@@ -372,7 +372,7 @@ class IncompleteBeta(OperationsBase):
 
 def normal_density(i: Any, x: Float) -> Float:
     """exp(-x² / 2) / √(2π)."""
-    return i.mul(i.exp(i.mul(i.mul(x, x), -0.5)), 1 / math.sqrt(2 * math.pi))
+    return i.fused(bell, (x,), (-0.5, 1 / math.sqrt(2 * math.pi)))[0]
 
 
 def normal_ratio_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:

@@ -149,7 +149,7 @@ def multilabel_soft_margin_loss(
     same_shape(name, input, target)
     if not input.ndim:
         raise ShapeError(f"{name}() takes logits of shape (…, C), got shape ()")
-    losses = _cross_entropy(input, target)
+    losses = binary_cross_entropy_with_logits(input, target, reduction="none")
     if weight is not None:
         if getattr(weight, "shape", None) != input.shape:
             weight = class_weights(name, input, weight, input.ndim - 1)
@@ -191,15 +191,10 @@ def sigmoid_focal_loss(
     same_shape(name, input, target)
     above_zero(name, gamma=gamma)
     missed = input.sigmoid() * (1.0 - target) + (-input).sigmoid() * target  # 1 - p, without cancellation
-    losses = missed.pow(gamma) * _cross_entropy(input, target)
+    losses = missed.pow(gamma) * binary_cross_entropy_with_logits(input, target, reduction="none")
     if alpha is not None:
         losses = losses * (target * alpha + (1.0 - target) * (1.0 - alpha))
     return reduced(name, losses, reduction)
-
-
-def _cross_entropy(x: Tensor[B], target: Tensor[B]) -> Tensor[B]:
-    """Return the binary cross entropy of logits, whose small values are as accurate as large ones."""
-    return target * (-x).softplus() + (1.0 - target) * x.softplus()
 
 
 class CrossEntropyLoss(Loss):
