@@ -105,7 +105,12 @@ class NumberArithmetic(TensorBase[B], Generic[B, S]):
         return self._like(self._backend.full((), number(self, value, operation), self.dtype))
 
     def __rsub__(self, other: S) -> Self:
-        return self.neg().add(other)  # exactly other - x, signed zeros included
+        try:
+            return self.neg().add(other)  # exactly other - x, signed zeros included
+        except BurnpyError as error:
+            refusal = error
+        self.sub(other)  # raises the error that names sub
+        raise refusal
 
     def __rpow__(self, other: S) -> Self:
         return self._filled(other, "pow").pow(self)
