@@ -50,6 +50,11 @@ compiled: func/compiling
 Loader: data/loader
 Normal: distributions/normal
 kl: distributions/divergences
+softmax_backward: backend/operations/softmax
+Grouping: backend/plans/fusion
+ProcessEngine: data/workers
+Calls: distributed/mpi
+meant: hints/missing
 """
 
 

@@ -1,4 +1,4 @@
-"""`grouped`: the nodes of a recording in units, each a single node or a `Group` that becomes one program.
+"""`Grouping`: which nodes of a recording are fused: units, each a single node or a `Group` that becomes one program.
 
 A node joins the group of one of its arguments if their domains agree, and if no other unit has to run between them.
 That is known from the *depth* of units: a unit's depth is more than those of the units whose results it uses. A group
