@@ -215,7 +215,7 @@ class StepWriter(Loops):
         super().__init__(width, arrays + 3, 5 + others)
         self.kind, self.dtype, self.rows, self.masked = kind, dtype, rows, masked
         *self.arrays, self.columns, self.firsts, self.lengths = self.table
-        self.length, self.size, self.tiles, self.first, self.direction = self.sizes[:5]
+        self.length, self.size, self.tiles, self.first_step, self.direction = self.sizes[:5]
 
     def sequences(self, block: str) -> list[str]:
         """Return the sequences of a block."""
@@ -259,7 +259,7 @@ def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: boo
     gates, kept = GATES[kind][0], GATES[kind][1] * keeps
     x, hidden, cell, weight, _, states, cells, saved = w.arrays
     with w.loop("0", w.length) as s:
-        t = w.plus(w.first, w.times(s, w.direction))
+        t = w.plus(w.first_step, w.times(s, w.direction))
         before, starts = w.minus(t, w.direction), w.assign(f"icmp eq i64 {s}, 0")
         with w.loop("0", w.tiles) as c:
             column = w.number(w.columns, c)
@@ -327,7 +327,7 @@ def recurrence_backward(kind: str, dtype: str, width: int, rows: int, vectors: i
     weight, grad_products, buffer_size = w.arrays[2], w.arrays[9], w.sizes[5]
     wide = w.times(w.size, gates)
     with w.loop("0", w.length) as s:
-        t = w.plus(w.first, w.times(s, w.direction))
+        t = w.plus(w.first_step, w.times(s, w.direction))
         after, before = w.minus(t, w.direction), w.plus(t, w.direction)
         depth = w.either(w.assign(f"icmp eq i64 {s}, 0"), "0", wide, "i64")
         ends = w.assign(f"icmp eq i64 {w.plus(s, 1)}, {w.length}")

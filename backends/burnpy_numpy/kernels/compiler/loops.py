@@ -254,7 +254,7 @@ class Loops(Writer):
         text = f"shufflevector {kind} {x.text}, {kind} {y.text}, <{len(chosen)} x i32> <{', '.join(chosen)}>"
         return Vector(self.assign(text), x.dtype)
 
-    def gathered(self, xs: Sequence[Vector], places: Sequence[tuple[int, int]]) -> Vector:
+    def picked(self, xs: Sequence[Vector], places: Sequence[tuple[int, int]]) -> Vector:
         """Return elements of vectors, one after the other, each by its vector and its place in it."""
         out, sources = None, sorted({source for source, _ in places})
         for pair in (sources[k : k + 2] for k in range(0, len(sources), 2)):

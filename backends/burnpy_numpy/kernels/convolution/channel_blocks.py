@@ -402,7 +402,7 @@ class Squares(Loops):
         if len(xs) == self.width:
             return self.transposed(xs)
         count = range(self.width)
-        return [self.gathered(xs, [divmod(c * len(xs) + k, self.width) for c in count]) for k in range(len(xs))]
+        return [self.picked(xs, [divmod(c * len(xs) + k, self.width) for c in count]) for k in range(len(xs))]
 
     def by_windows(self, xs: Sequence[Vector]) -> list[Vector]:
         """Return the windows of channels one after the other, given a vector for each element of a window."""
@@ -410,7 +410,7 @@ class Squares(Loops):
             return self.transposed(xs)
         places = [divmod(k, len(xs)) for k in range(len(xs) * self.width)]
         parts = [places[k : k + self.width] for k in range(0, len(places), self.width)]
-        return [self.gathered(xs, [(tap, channel) for channel, tap in part]) for part in parts]
+        return [self.picked(xs, [(tap, channel) for channel, tap in part]) for part in parts]
 
 
 def load_vectors(w: Loops, pointer: str, vectors: int, dtype: str) -> list[Vector]:
