@@ -165,11 +165,11 @@ def check_products() -> None:
     products.serves = lambda *sizes: True
     products._WORTH_WIDENING = 1
     rng, fuses = np.random.default_rng(0), target.target().fuses
-    names, by_amx = [(name, False) for name in ("float32", "float64")], products.by_amx
-    if fuses:
-        names += [("float16", False), ("bfloat16", False), ("bfloat16", True)]
-    for name, amx in names:
-        products.by_amx = by_amx if amx else lambda stored: False
+    names, multiplied_by = ["float32", "float64"], products.multiplied_by
+    names += ["float16", "bfloat16", "words of bfloat16"] * fuses
+    for each in names:
+        name = each.removeprefix("words of ")
+        products.multiplied_by = (lambda stored: "numbers") if each == name else multiplied_by
         for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (12, 401, 32), (100, 50, 49)]:
             x, y, bias = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((m, k), (k, n), (n,)))
             wide, stored = np.float64 if name == "float64" else np.float32, dtype_of(name)
@@ -188,8 +188,9 @@ def check_products() -> None:
                     out, total = np.empty((m, n), wide), np.empty(n, wide)
                     found.run_with_sum(a, b, out, total)
                     np.testing.assert_array_equal([*out, total], [*(x @ y), y.sum(0)], err_msg=f"{name} {m} {k} {n}")
-    for amx, (m, k, n) in itertools.product((False, True)[: 2 * fuses], [(1, 1, 1), (5, 3, 33), (100, 1030, 49)]):
-        products.by_amx = by_amx if amx else lambda stored: False
+    ways = (lambda stored: "pairs"), multiplied_by
+    for way, (m, k, n) in itertools.product(ways[: 2 * fuses], [(1, 1, 1), (5, 3, 33), (100, 1030, 49)]):
+        products.multiplied_by = way
         left, right = (rng.integers(0, 256, shape).astype(np.uint8) for shape in ((m, k), (k, n)))
         for a, b in itertools.product((left, left.view(np.int8)), (right, right.view(np.int8).T.copy().T)):
             out = np.empty((m, n), np.int32)

@@ -30,7 +30,7 @@ D: Any = NumPy()
 def all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute convolutions of all sizes by the kernel, on processors without AMX too."""
     monkeypatch.setattr(products, "_WORTH_WIDENING", 0)
-    monkeypatch.setattr(half_precision, "by_amx", lambda stored: stored[0] != "float32")
+    monkeypatch.setattr(half_precision, "multiplied_by", lambda stored: "numbers" if stored[0] == "float32" else "amx")
     for name in ("_WORTH", "_CHANNELS", "_WINDOWS", "LEAST"):
         monkeypatch.setattr(half_precision, name, 0)
 
@@ -144,7 +144,7 @@ def test_mixed_takes_it_for_large_convolutions(monkeypatch: pytest.MonkeyPatch) 
 
 def test_small_convolutions_are_left_to_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr(half_precision, "by_amx", lambda stored: True)
+    monkeypatch.setattr(half_precision, "multiplied_by", lambda stored: "amx")
     random = Random(3)
     x, weight = drawn(random, "bfloat16", 1, 4, 8, 8), drawn(random, "bfloat16", 4, 4, 3, 3)
     assert half_precision.convolution("conv2d", x, weight, *WHERE, 1) is None

@@ -30,7 +30,7 @@ from burnpy_numpy.kernels.compiler.target import has_amx, target
 from burnpy_numpy.kernels.packed_weights import PackedWeights
 from burnpy_numpy.kernels.products import products
 from burnpy_numpy.kernels.products.copies import CHUNK_BYTES
-from burnpy_numpy.kernels.products.words import MOST_BYTES
+from burnpy_numpy.kernels.products.stripes import MOST_BYTES
 
 D = NumPy()
 ROOT = Path(__file__).resolve().parents[2]
@@ -277,7 +277,7 @@ def test_floats_of_16_bits_are_widened(name: str, monkeypatch: pytest.MonkeyPatc
         pytest.importorskip("ml_dtypes")
     if not target().fuses:
         pytest.skip("this target does not convert float16")
-    monkeypatch.setattr(products, "by_amx", lambda stored: False)
+    monkeypatch.setattr(products, "multiplied_by", lambda stored: "numbers")
     monkeypatch.setattr(products, "_WORTH_WIDENING", 1)
     narrow, rng = dtype_of(name), np.random.default_rng(7)
     for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (29, 401, 47), (130, 810, 100)]:
@@ -310,14 +310,50 @@ def by_amx(x: Any, y: Any, bias: Any = 0.0) -> Any:
     return total
 
 
-@pytest.fixture
-def bfloat16(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The dtype, where AMX multiplies it; products of all sizes are computed by it."""
+def by_dot_products(x: Any, y: Any, bias: Any = 0.0) -> Any:
+    """Return a product of bfloat16 as `vdpbf16ps` computes it: sums of chunks, each in order, but that the second one
+    of two neighbours comes before the first one."""
+    (m, k), n = x.shape, y.shape[1]
+    count = -(-2 * k // CHUNK_BYTES)
+    chunk, total = -(-k // (2 * count)) * 2, np.zeros((m, n), np.float32) + np.float32(bias)
+    left, right = x.astype(np.float64), y.astype(np.float64)
+    for start in range(0, k, chunk):
+        some = np.zeros((m, n), np.float32)
+        for place in range(start, min(start + chunk, k)):
+            one = place ^ 1 if place ^ 1 < k else place
+            some = (some + left[:, one, None] * right[one]).astype(np.float32)
+        total = some + total
+    return total
+
+
+BFLOAT16 = {"amx": (by_amx, MOST_BYTES), "dots": (by_dot_products, CHUNK_BYTES)}
+"""By the instructions for bfloat16: their products, and the bytes of a row whose sums they round to bfloat16."""
+
+
+def has(by: str, dtype: str) -> bool:
+    """Return whether the target has instructions for words of a dtype; see `words_of`."""
+    if by != "dots":
+        return has_amx() if by == "amx" else target().fuses
+    needs = "+avx512bf16" if dtype == "bfloat16" else "+avx512vnni"
+    return target().vector == 64 and needs in target().features.split(",")
+
+
+def multiply_by(way: str, dtypes: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Multiply operands of these dtypes by one kind of instructions, as far as a test goes."""
+    usual = products.multiplied_by
+    monkeypatch.setattr(products, "multiplied_by", lambda stored: way if dtypes.issuperset(stored) else usual(stored))
+
+
+@pytest.fixture(params=BFLOAT16)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The instructions by which products of bfloat16 of all sizes are computed, where the processor has them."""
     pytest.importorskip("ml_dtypes")
-    if not has_amx():
-        pytest.skip("this target has no AMX")
+    if not has(request.param, "bfloat16"):
+        pytest.skip("this target lacks the instructions")
     monkeypatch.setattr(products, "_WORTH_WIDENING", 1)
-    return dtype_of("bfloat16")
+    multiply_by(request.param, {"bfloat16"}, monkeypatch)
+    by: str = request.param
+    return by
 
 
 def check_blocks_of_threads(monkeypatch: pytest.MonkeyPatch, multiply: Callable[[], Any], expected: Any) -> None:
@@ -332,19 +368,19 @@ def check_blocks_of_threads(monkeypatch: pytest.MonkeyPatch, multiply: Callable[
     matmul._products.clear()
 
 
-def test_amx_multiplies_bfloat16_with_sums_in_one_order(bfloat16: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_of_bfloat16_are_added_up_in_one_order(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bits of a row depend on the inner dimension alone, also where the sums are rounded to bfloat16."""
-    rng = np.random.default_rng(9)
+    rng, bfloat16, (multiplied, most) = np.random.default_rng(9), dtype_of("bfloat16"), BFLOAT16[way]
     for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (16, 32, 16), (29, 401, 47), (130, 1100, 100), (70, 2100, 40)]:
         x, y = (drawn(rng, np.float32, *s).astype(bfloat16) for s in ((m, k), (k, n)))
         bias = drawn(rng, np.float32, n)
-        wanted, added = by_amx(x, y), by_amx(x, y, bias)
+        wanted, added = multiplied(x, y), multiplied(x, y, bias)
         check(x.astype(np.float32), y.astype(np.float32), wanted)
         for a, b in [*((a, y) for a in layouts(x)), *((x, b) for b in layouts(y)), (layouts(x)[2], layouts(y)[2])]:
             np.testing.assert_array_equal(kernel_product(a, b, dtype=float32), wanted)
             np.testing.assert_array_equal(kernel_product(a, b, bias, dtype=float32), added)
             rounded = kernel_product(a, b, dtype=bfloat16)
-            assert rounded.dtype is (bfloat16 if 2 * k <= MOST_BYTES else float32)
+            assert rounded.dtype is (bfloat16 if 2 * k <= most else float32)
             np.testing.assert_array_equal(rounded, wanted.astype(rounded.dtype))
         np.testing.assert_array_equal(
             kernel_product(x[:1], y[:, : n // 2 + 1], dtype=float32), wanted[:1, : n // 2 + 1]
@@ -353,30 +389,27 @@ def test_amx_multiplies_bfloat16_with_sums_in_one_order(bfloat16: Any, monkeypat
         check_blocks_of_threads(monkeypatch, partial(kernel_product, x, y, bias, dtype=float32), added)
 
 
-def test_amx_reads_kept_panels(bfloat16: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = PackedWeights(1 << 22)
+def test_panels_of_bfloat16_are_kept(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, bfloat16 = PackedWeights(1 << 22), dtype_of("bfloat16")
     monkeypatch.setattr(products, "packed_weights", store)
-    monkeypatch.setattr(products, "_FAR", 1)
+    monkeypatch.setattr(products, "_WORTH_KEEPING", 1)
     rng = np.random.default_rng(10)
     for columns in (8, 64, 150):
         x, weight = (drawn(rng, np.float32, *s).astype(bfloat16) for s in ((5, 411), (411, columns)))
         for kept, given in ((weight, weight), (turned := np.ascontiguousarray(weight.T), turned.T)):
             found = [kernel_product(x[:rows], given, dtype=float32) for rows in (5, 5, 3, 1)]
             for each in found:
-                np.testing.assert_array_equal(each, by_amx(x, weight)[: len(each)])
+                np.testing.assert_array_equal(each, BFLOAT16[way][0](x, weight)[: len(each)])
             assert store._packed
             assert not kept.flags.writeable
 
 
-@pytest.fixture(params=[False, True], ids=["by pairs", "by AMX"])
+@pytest.fixture(params=["pairs", "dots", "amx"])
 def ints(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
-    """A function that returns ints of 8 bits without and with signs, which AMX or other instructions multiply."""
-    if request.param and not has_amx():
-        pytest.skip("this target has no AMX")
-    if not target().fuses:
-        pytest.skip("this target has no kernel for ints")
-    by_amx = products.by_amx
-    monkeypatch.setattr(products, "by_amx", lambda stored: request.param and by_amx(stored))
+    """A function that returns ints of 8 bits without and with signs, which one kind of instructions multiplies."""
+    if not has(request.param, "int8"):
+        pytest.skip("this target lacks the instructions")
+    multiply_by(request.param, {"int8", "uint8"}, monkeypatch)
     monkeypatch.setattr(products, "_WORTH_WIDENING", 1)
     rng = np.random.default_rng(12)
 
@@ -415,19 +448,18 @@ def test_sums_of_ints_wrap_around_as_numpy_adds_them(ints: Any) -> None:
 def test_panels_of_ints_are_kept(ints: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     store = PackedWeights(1 << 22)
     monkeypatch.setattr(products, "packed_weights", store)
-    for columns in (8, 64, 150):
-        (_, x), (y, _) = ints(50, 811), ints(811, columns)
+    for columns, signs in itertools.product((8, 150), itertools.product((0, 1), repeat=2)):
+        x, y = (ints(*size)[sign].copy() for sign, size in zip(signs, ((50, 1811), (1811, columns)), strict=True))
+        wanted = (x.astype(np.float64) @ y).astype(np.int32)
         for kept, given in ((y, y), (turned := np.ascontiguousarray(y.T), turned.T)):
             for rows in (50, 50, 3, 1):
-                np.testing.assert_array_equal(
-                    kernel_product(x[:rows], given, dtype=int32), np.matmul(x[:rows], y, dtype=np.int32)
-                )
+                np.testing.assert_array_equal(kernel_product(x[:rows], given, dtype=int32), wanted[:rows])
             assert store._packed
             assert not kept.flags.writeable
 
 
-def test_amx_keeps_infinities_and_nan_and_has_no_subnormal_numbers(bfloat16: Any) -> None:
-    rng = np.random.default_rng(11)
+def test_words_of_bfloat16_keep_infinities_and_nan_and_have_no_subnormal_numbers(way: str) -> None:
+    rng, bfloat16 = np.random.default_rng(11), dtype_of("bfloat16")
     x, y = (drawn(rng, np.float32, *s).astype(bfloat16) for s in ((29, 50), (50, 70)))
     x[3, 49], x[28, 0], y[7, 69], y[8, 33] = np.nan, np.inf, -np.inf, np.nan
     with np.errstate(invalid="ignore"):

@@ -191,10 +191,24 @@ def test_products_of_bfloat16_compile_for_amx(transposed: bool) -> None:
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     to = target.Target("x86_64-unknown-linux-gnu", "sapphirerapids", target._WIDE, 64, 32)
-    text = product("float32", 16, 0, transposed, "bfloat16", "bfloat16", "bfloat16")
+    text = product("float32", 16, 32, "amx", transposed, "bfloat16", "bfloat16", "bfloat16")
     assembly = llvm.generator(to).emit_assembly(llvm.optimized(text, to))
     assert {"ldtilecfg", "tdpbf16ps", "tilerelease"} <= set(assembly.split())
     assert set(re.findall(r"%tmm\d", assembly)) == {f"%tmm{k}" for k in range(8)}
+
+
+@pytest.mark.parametrize(
+    ("sums", "stored", "used"), [("float32", "bfloat16", "vdpbf16ps"), ("int32", "int8", "vpdpbusd")]
+)
+def test_words_compile_to_dot_products_whose_sums_stay_in_registers(sums: str, stored: str, used: str) -> None:
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    to = target.Target("x86_64-unknown-linux-gnu", "znver4", target._WIDE, 64, 32)
+    text = product(sums, 16, 32, "dots", False, stored, stored, sums)
+    assembly = llvm.generator(to).emit_assembly(llvm.optimized(text, to))
+    tile = max(assembly.split("\n.LBB"), key=lambda block: block.count(used))
+    assert tile.count(used) == 4 * 12 * 2
+    assert "%rsp" not in "".join(line for line in tile.splitlines() if used in line)
 
 
 @pytest.mark.parametrize(("triple", "name"), EVERY)

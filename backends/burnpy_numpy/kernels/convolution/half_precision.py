@@ -23,7 +23,7 @@ from burnpy.backend.primitives import Shape
 from burnpy_numpy.convolution import pointwise_convolution, pointwise_input_gradient, pointwise_weight_gradient
 from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.kernels.convolution.tiles import Where
-from burnpy_numpy.kernels.products.products import Product, by_amx, product_of
+from burnpy_numpy.kernels.products.products import Product, multiplied_by, product_of
 from burnpy_numpy.matmul import LEAST
 
 _WORTH = 1 << 22
@@ -47,7 +47,7 @@ def convolution(name: str, x: Any, y: Any, *args: Any) -> Any:
         args: its other arguments.
     """
     *others, stride, padding, dilation, groups = args
-    if not by_amx((x.dtype.name, y.dtype.name)):
+    if multiplied_by((x.dtype.name, y.dtype.name)) != "amx":
         return None
     function, pointwise = _FUNCTIONS[name]
     shape = others[0] if name == "conv2d_weight" else y.shape

@@ -7,10 +7,13 @@ stored in floats of 16 bits. The copies have the dtype in which products are com
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
 
 from burnpy.backend.dtypes import DTYPES, FLOATS, is_upper_half
-from burnpy_numpy.kernels.compiler.loops import WORDS, Loops
+from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 
 VECTORS = 2
@@ -32,8 +35,10 @@ ROWS_AHEAD = 4
 """The number of rows of B by which it is fetched ahead when it is copied."""
 BYTES_AHEAD = 256
 """The bytes by which a column is fetched ahead when it is widened."""
-_WORD_BYTES = 4
-"""The bytes of a word; some neighbouring ones are transposed together."""
+TILE, STRIPE_ROWS = 16, 32
+"""The rows of a register of AMX, each of as many words, and the rows of a stripe for it."""
+_SIGN_BITS = 0x80808080 - (1 << 32)
+"""Exclusive or with it adds 128 to ints of 8 bits with signs, and subtracts 128 from others."""
 
 
 class Stored(NamedTuple):
@@ -122,6 +127,129 @@ class ProductLines(Loops):
         return self
 
 
+class Words(NamedTuple):
+    """How neighbours of a row of A or of a column of B lie in words of 32 bits, which one instruction multiplies and
+    adds: bfloat16 and ints of 8 bits, or the latter as ints of 16 bits.
+
+    A panel has a line for each word of a column; numbers that are missing are zeros.
+    """
+
+    stored: str  #: the dtype of the operand
+    bits: int  #: of a number in a word
+    step: int  #: the numbers that are multiplied together, to which their count is rounded up
+    by: str  #: the instructions: see `words_of`
+
+    @property
+    def each(self) -> int:
+        """Return how many numbers a word has."""
+        return 32 // self.bits
+
+    def lines(self, numbers: int) -> int:
+        """Return the words of so many numbers, rounded up."""
+        return -(-numbers // self.step) * self.step // self.each
+
+    def kept(self, dtype: Any) -> Any:
+        """Return the dtype of the numbers in words, which have another one in an array."""
+        return dtype if 8 * dtype.itemsize == self.bits else np.dtype(np.int16)
+
+    def shifts(self, other: str) -> bool:
+        """Return whether numbers of A, of dtype ``other``, are shifted by 128: the instruction has products of ints
+        with signs and ints without signs alone."""
+        return self.by == "dots" and self.stored == other != "bfloat16"
+
+
+def words_of(by: str, stored: str) -> Words | None:
+    """Return the words of an operand; None if it is multiplied number by number.
+
+    Args:
+        by: "amx"; "dots", of words of bfloat16 (`vdpbf16ps`) or ints of 8 bits (`vpdpbusd`); "pairs", of ints of 16
+            bits; or "numbers".
+        stored: the dtype of the operand.
+    """
+    if by == "numbers":
+        return None
+    bits = 16 if by == "pairs" else 8 * STORED[stored].bytes
+    return Words(stored, bits, TILE * 32 // bits if by == "amx" else 32 // bits, by)
+
+
+class WordLines(ProductLines):
+    """The lines of a function that reads or writes words."""
+
+    def word_of_rows(self, source: str, row: str, words: Words, mask: str | None) -> Vector:
+        """Return words of neighbouring rows, the first one in the lowest bits; zeros from row ``%depth`` on."""
+        total, kind = None, self.type("int32")
+        for k in range(words.each):
+            number, some = self.plus(row, k), mask
+            if mask is not None:
+                within = self.assign(f"icmp slt i64 {number}, %depth")
+                some = self.either(within, mask, "zeroinitializer", self.type("bool"))
+            line = self.unit(source, self.times(number, "%distance"), words.stored)
+            narrow = self._in_word(line, words, self.width, some)
+            wide = Vector(self.assign(f"zext <{self.width} x i{words.bits}> {narrow} to {kind}"), "int32")
+            moved = self._moved("shl", wide, words.bits * k)
+            total = moved if total is None else self.binary("or", total, moved)
+        assert total is not None
+        return total
+
+    def words_of_whole_rows(self, source: str, row: str, words: Words) -> list[Vector]:
+        """Return words of neighbouring rows in `VECTORS` vectors, by one shuffle for each."""
+        lanes, kind = VECTORS * self.width, f"i{words.bits}"
+        lines = [self.unit(source, self.times(self.plus(row, k), "%distance"), words.stored) for k in range(words.each)]
+        rows = [self._in_word(line, words, lanes, None) for line in lines]
+        length = lanes
+        while len(rows) > 2:
+            both = range(2 * length)
+            rows = [self._chosen(kind, length, x, y, both) for x, y in zip(rows[::2], rows[1::2], strict=True)]
+            length *= 2
+        found = []
+        for first in range(0, lanes, self.width):
+            places = [k * lanes + first + n for n in range(self.width) for k in range(words.each)]
+            mixed = self._chosen(kind, length, rows[0], rows[1], places)
+            text = self.assign(f"bitcast <{len(places)} x {kind}> {mixed} to {self.type('int32')}")
+            found.append(Vector(text, "int32"))
+        return found
+
+    def _chosen(self, kind: str, length: int, x: str, y: str, places: Iterable[int]) -> str:
+        """Return numbers of two vectors by their places."""
+        order = ", ".join(f"i32 {place}" for place in places)
+        count = order.count("i32")
+        given = f"<{length} x {kind}> {x}, <{length} x {kind}> {y}"
+        return self.assign(f"shufflevector {given}, <{count} x i32> <{order}>")
+
+    def words_of_line(self, line: str, number: str, words: Words, left: str | None) -> Vector:
+        """Load a vector of words of neighbours; zeros from ``left`` numbers on."""
+        length, mask = words.each * self.width, None
+        if left is not None:
+            with self.of_width(length):
+                mask = self.below(left)
+        loaded = self._in_word(self.unit(line, number, words.stored), words, length, mask)
+        text = self.assign(f"bitcast <{length} x i{words.bits}> {loaded} to {self.type('int32')}")
+        return Vector(text, "int32")
+
+    def _in_word(self, pointer: str, words: Words, count: int, mask: str | None) -> str:
+        """Load numbers as ints of the size that they have in words."""
+        size = STORED[words.stored].bytes
+        kind, masks, full = f"<{count} x i{8 * size}>", f"<{count} x i1>", f"@llvm.masked.load.v{count}i{8 * size}.p0"
+        if mask is None:
+            loaded = self.assign(f"load {kind}, ptr {pointer}, align {size}")
+        else:
+            self.declared.add(f"declare {kind} {full}(ptr, i32, {masks}, {kind})")
+            given = f"ptr {pointer}, i32 {size}, {masks} {mask}, {kind} zeroinitializer"
+            loaded = self.assign(f"call {kind} {full}({given})")
+        if 8 * size == words.bits:
+            return loaded
+        extends = "sext" if words.stored == "int8" else "zext"
+        return self.assign(f"{extends} {kind} {loaded} to <{count} x i{words.bits}>")
+
+    def shifted(self, words: Vector) -> Vector:
+        """Return words of ints of 8 bits that are shifted by 128, see `Words.shifts`."""
+        return self.binary("xor", words, self.constant(_SIGN_BITS, "int32"))
+
+    def lines_of(self, words: Words, count: str) -> str:
+        """Return `Words.lines` of a count."""
+        return self.times(self.upper(count, words.step), words.step // words.each)
+
+
 def copy_rows(dtype: str, width: int, stored: str) -> ProductLines:
     """Return the function that copies rows to panels, one after the other; columns beyond the last are zeros."""
     w, lanes = ProductLines(dtype, width), VECTORS * width
@@ -169,56 +297,6 @@ def copy_columns(dtype: str, width: int) -> ProductLines:
     return w.named("copy_columns", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
 
 
-def copy_widened_columns(dtype: str, width: int, stored: str) -> ProductLines:
-    """Return the function that widens a panel whose columns lie together; columns beyond the last repeat the last.
-
-    Words of some neighbours of as many columns as a vector has elements are taken together. A group ends with units
-    that make no such square, which are taken one at a time.
-    """
-    w, (size, parts, grouped) = ProductLines(dtype, width), STORED[stored]
-    last, per_word = w.plus("%columns", -1), _WORD_BYTES // size
-    square = WORDS * per_word
-    group = "%group" if grouped else "%depth"
-    with w.loop("0", w.smaller(str(VECTORS), w.upper("%columns", width))) as v:
-        first = w.times(v, width)
-        numbers = [w.smaller(w.plus(first, t), last) for t in range(width)]
-        columns = [w.unit("%source", w.times(number, "%distance"), stored) for number in numbers]
-        scales = [w.at("%scale", w.times(number, "%groups")) for number in numbers] if grouped else []
-        with w.loop("0", w.upper("%depth", group)) as g:
-            begin = w.times(g, group)
-            units = w.smaller(group, w.minus("%depth", begin))
-            whole, _ = w.divided(units, str(square))
-            scale = w.load_lanes(scales, g, dtype) if grouped else None
-            to = w.at(w.at("%to", first), w.times(begin, parts * VECTORS * width))
-
-            def keep(words: Vector, unit: str, k: int) -> None:
-                """Store the numbers of a unit of each word."""
-                signed = w.binary("xor", words, w.constant(_EIGHTS, "int32")) if parts > 1 else words
-                for part in range(parts):
-                    x = w.number_in(signed, k * parts + part, stored)
-                    row = w.plus(unit, w.times(units, part)) if part else unit
-                    place = w.at(to, w.times(row, VECTORS * width))
-                    w.store(w.mul(x, scale) if scale else x, place, None)
-
-            with w.loop("0", whole) as q:
-                unit = w.times(q, square)
-                at = [w.unit(column, w.plus(begin, unit), stored) for column in columns]
-                for lane in at:
-                    w.prefetch(w.assign(f"getelementptr i8, ptr {lane}, i64 {BYTES_AHEAD}"))
-                for t, words in enumerate(w.neighbouring_words(at)):
-                    for k in range(per_word):
-                        keep(words, w.plus(unit, t * per_word + k), k)
-            with w.loop(w.times(whole, square), units) as unit:
-                at = [w.unit(column, w.plus(begin, unit), stored) for column in columns]
-                keep(w.one_by_one(at, size), unit, 0)
-    scaled = ", ptr %scale, i64 %groups, i64 %group"
-    return w.named("copy_columns", f"ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to{scaled}")
-
-
-_EIGHTS = 0x88888888 - (1 << 32)
-"""Ints of 4 bits that are stored plus 8 become signed ones by exclusive or with this."""
-
-
 def copy_rows_of_stripe(dtype: str, width: int, stored: str) -> ProductLines:
     """Return the function that copies rows of A; rows beyond the last repeat the last."""
     w = ProductLines(dtype, width)
@@ -234,10 +312,12 @@ def copy_rows_of_stripe(dtype: str, width: int, stored: str) -> ProductLines:
     return w.named("copy_stripes", COPY)
 
 
-def copy_columns_of_stripes(dtype: str, width: int, high: int, stored: str) -> ProductLines:
+def copy_columns_of_stripes(
+    dtype: str, width: int, high: int, stored: str, words: Words | None = None, shifted: bool = False
+) -> ProductLines:
     """Return the function that copies parts of the columns of A, of stripes of so many rows one after the other; rows
-    beyond the last are zeros."""
-    w, vectors = ProductLines(dtype, width), stripe_vectors(width)
+    beyond the last are zeros. With ``words`` they are words of neighbours of a row: see `copy_stripe_of_words`."""
+    w, vectors, each = WordLines(dtype, width), stripe_vectors(width), 1 if words is None else words.each
     starts = [
         (t * high + v * width, t * (STRIPE_BYTES // STORED[dtype].bytes) + v * width)
         for t in range(STRIPES)
@@ -245,17 +325,113 @@ def copy_columns_of_stripes(dtype: str, width: int, high: int, stored: str) -> P
     ]
     masks = [w.below(w.plus("%rows", -row)) for row, _ in starts]
 
-    def copy(count: int, masked: bool) -> None:
-        with w.loop("0", "%depth") as p:
-            line = w.unit("%source", w.times(p, "%distance"), stored)
-            to = w.at("%to", w.times(p, vectors * width))
+    def copy(count: int) -> None:
+        with w.loop("0", w.upper("%depth", each) if words else "%depth") as p:
+            line, to = w.unit("%source", w.times(p, "%distance"), stored), w.at("%to", w.times(p, vectors * width))
             for (row, place), mask in zip(starts[:count], masks, strict=False):
-                w.store(w.widened(w.unit(line, row, stored), stored, mask if masked else None), w.at(to, place), None)
+                if words is None:
+                    x = w.widened(w.unit(line, row, stored), stored, mask)
+                else:
+                    x = w.word_of_rows(w.unit("%source", row, stored), w.times(p, each), words, mask)
+                w.store(w.shifted(x) if shifted else x, w.at(to, place), None)
 
     with w.when(f"sle i64 %rows, {high}"):
-        copy(vectors, True)
+        copy(vectors)
     with w.when(f"sgt i64 %rows, {high}"):
-        copy(len(starts), True)
+        copy(len(starts))
+    return w.named("copy_stripes", COPY)
+
+
+def copy_rows_of_words(dtype: str, width: int, words: Words) -> ProductLines:
+    """Return the function that copies rows to panels of words, one after the other; columns beyond the last are
+    zeros."""
+    w, lanes = WordLines(dtype, width), VECTORS * width
+    lines = w.lines_of(words, "%depth")
+    with w.loop("0", lines) as p, w.loop("0", w.upper("%columns", lanes)) as q:
+        column, row = w.times(q, lanes), w.times(p, words.each)
+        to = w.at(w.at("%to", w.times(column, lines)), w.times(p, lanes))
+        for k in range(words.each):
+            ahead = w.times(w.plus(row, ROWS_AHEAD + k), "%distance")
+            w.prefetch(w.unit("%source", w.plus(column, ahead), words.stored))
+
+        def copy(masked: bool) -> None:
+            if not masked:
+                for v, x in enumerate(w.words_of_whole_rows(w.unit("%source", column, words.stored), row, words)):
+                    w.store(x, w.at(to, v * width), None)
+                return
+            for v in range(VECTORS):
+                first = w.plus(column, v * width)
+                mask = w.below(w.minus("%columns", first))
+                w.store(
+                    w.word_of_rows(w.unit("%source", first, words.stored), row, words, mask), w.at(to, v * width), None
+                )
+
+        with w.when(f"slt i64 {row}, %depth"):
+            w.in_two_ways(copy, [(w.plus(column, lanes), "%columns"), (w.plus(row, words.each), "%depth")])
+        with w.when(f"sge i64 {row}, %depth"):
+            for v in range(VECTORS):
+                w.store(w.constant(0, "int32"), w.at(to, v * width), None)
+    return w.named("copy_rows", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
+
+
+def copy_columns_of_words(dtype: str, width: int, words: Words) -> ProductLines:
+    """Return the function that copies a panel of words whose columns lie together; columns beyond the last repeat the
+    last."""
+    w = WordLines(dtype, width)
+    last, numbers = w.plus("%columns", -1), width * words.each
+    lines = w.lines_of(words, "%depth")
+    with w.loop("0", w.smaller(str(VECTORS), w.upper("%columns", width))) as v:
+        places = [w.smaller(w.plus(w.times(v, width), t), last) for t in range(width)]
+        lanes = [w.unit("%source", w.times(place, "%distance"), words.stored) for place in places]
+        with w.loop("0", w.upper("%depth", numbers)) as q:
+            first = w.times(q, numbers)
+            to = w.at("%to", w.plus(w.times(q, width * VECTORS * width), w.times(v, width)))
+            for lane in lanes:
+                w.prefetch(w.assign(f"getelementptr i8, ptr {w.unit(lane, first, words.stored)}, i64 {BYTES_AHEAD}"))
+
+            def copy(masked: bool) -> None:
+                left = w.minus("%depth", first) if masked else None
+                here = w.minus(lines, w.times(q, width)) if masked else None
+                for t, line in enumerate(w.transposed([w.words_of_line(lane, first, words, left) for lane in lanes])):
+                    with w.inside(t, here):
+                        w.store(line, w.at(to, t * VECTORS * width), None)
+
+            w.in_two_ways(copy, [(w.plus(first, numbers), "%depth")])
+    return w.named("copy_columns", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
+
+
+def copy_stripe_of_words(dtype: str, width: int, words: Words, transposed: bool, shifted: bool) -> ProductLines:
+    """Return the function that copies rows of A as words: one row after the other, or for AMX in tiles, which have some
+    words of each row.
+
+    Words beyond the last are zeros, and so are rows beyond the last if the columns of A lie together, which is only
+    copied to tiles; else they repeat the last. Ints are shifted by 128 with ``shifted``, see `Words.shifts`.
+    """
+    w, in_tiles = WordLines(dtype, width), words.by == "amx"
+    unit, numbers = STRIPE_ROWS * TILE, width * words.each
+    if transposed:
+        masks = [w.below(w.plus("%rows", -v * width)) for v in range(STRIPE_ROWS // width)]
+        with w.loop("0", w.upper("%depth", numbers)) as q:
+            for v, mask in enumerate(masks):
+                source = w.unit("%source", v * width, words.stored)
+                starts = [w.plus(w.times(q, numbers), words.each * t) for t in range(width)]
+                found = w.transposed([w.word_of_rows(source, start, words, mask) for start in starts])
+                for t, row in enumerate(found):
+                    w.store(row, w.at("%to", w.plus(w.times(q, unit), (v * width + t) * TILE)), None)
+        return w.named("copy_stripes", COPY)
+    last = w.plus("%rows", -1)
+    with w.loop("0", "%height") as i:
+        line = w.unit("%source", w.times(w.smaller(i, last), "%distance"), words.stored)
+        to = w.at("%to", w.times(i, TILE if in_tiles else ROW_BYTES // STORED[dtype].bytes))
+        with w.loop("0", w.upper("%depth", numbers)) as q:
+            first, place = w.times(q, numbers), w.at(to, w.times(q, unit if in_tiles else width))
+
+            def copy(masked: bool) -> None:
+                left = w.minus("%depth", first) if masked else None
+                x = w.words_of_line(line, first, words, left)
+                w.store(w.shifted(x) if shifted else x, place, None)
+
+            w.in_two_ways(copy, [(w.plus(first, numbers), "%depth")])
     return w.named("copy_stripes", COPY)
 
 

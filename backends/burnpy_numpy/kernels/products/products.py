@@ -16,7 +16,7 @@ import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, int32
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.entry import code_of
-from burnpy_numpy.kernels.compiler.target import has_amx, target
+from burnpy_numpy.kernels.compiler.target import has_amx, has_dot_products, target
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import Kernel, TemplateKernel, share
 from burnpy_numpy.kernels.packed_weights import packed_weights
@@ -27,10 +27,13 @@ from burnpy_numpy.kernels.products.copies import (
     PACKED,
     ROWS,
     STORED,
+    TILE,
     VECTORS,
+    Words,
+    words_of,
 )
-from burnpy_numpy.kernels.products.text import copied_bytes, product, stripe_heights
-from burnpy_numpy.kernels.products.words import MOST_BYTES, TILE, Words, words_of
+from burnpy_numpy.kernels.products.stripes import MOST_BYTES, copied_bytes, stripe_heights
+from burnpy_numpy.kernels.products.text import product
 from burnpy_numpy.matmul import LEAST, MULTIPLICATIONS_PER_ELEMENT
 
 _MOST_DOUBLE = 1 << 21
@@ -53,11 +56,11 @@ _WORTH_SUMMING, _MOST_SUMMED = 1 << 9, 1 << 16
 """The elements of a matrix B from which its rows are added up with a product; and the most bytes of a column, as a sum
 of more chunks loses more digits than NumPy's."""
 _WORTH_KEEPING = 1 << 12
-"""The number of elements of a matrix B of ints from which its panels are kept, however many rows there are."""
+"""The number of elements of a matrix B from which its panels of words are kept; of ints for any number of rows."""
 _INTS, _SQUARE = 192, 16
 """The most ints in a chunk, so that a widened panel stays in the first cache; and those that are widened together."""
-_RATE = {None: 1, False: 2, True: 8}
-"""How many times as many multiplications of words are computed in the same time, by AMX or without it."""
+_AMX_RATE = 8
+"""How many times as many multiplications AMX computes in the same time; others as many as a word has numbers."""
 _SECOND_CACHE = 1 << 20, 1 << 19
 """The most memory of a block of B for all threads' caches, and the size of the second cache if it is unknown."""
 
@@ -183,21 +186,42 @@ def _with_panels(product: Product, b: Any) -> tuple[Product, Any]:
     words = product.words
     together, lines, kept = (1, k, b.dtype) if words is None else (words.each, words.lines(k), words.kept(b.dtype))
     lanes = VECTORS * target().vector // (kept.itemsize * together)
-    how = ("product", row == 1, lanes, together)
+    how = ("product", row == 1, lanes, together, lines)
     panels = packed_weights.find(owner, how)
     if panels is None:
         if not packed_weights.keeps(owner, how):
             return product, b
-        panels = np.zeros((-(-n // lanes), lines, lanes, together), kept)
-        whole = n // lanes * lanes
-        for place in range(together):
-            numbers = matrix[place::together]
-            columns = numbers[:, :whole].reshape((len(numbers), n // lanes, lanes))
-            panels[: n // lanes, : len(numbers), :, place] = columns.swapaxes(0, 1)
-            panels[n // lanes :, : len(numbers), : n - whole, place] = numbers[None, :, whole:]
+        panels = _panels_of(matrix, product, (-(-n // lanes), lines, lanes, together), kept)
         packed_weights.add(owner, how, panels)
     first, last, wider = product.sizes[:4], product.sizes[6:-1], kept.itemsize // b.itemsize
     return product._replace(sizes=(*first, lanes * wider, lines * together * wider, *last, PACKED), keeps=False), panels
+
+
+def _panels_of(matrix: Any, product: Product, shape: Shape, kept: Any) -> Any:
+    """Return the panels of a matrix, and behind them what is added to its columns for each chunk; see `Words.shifts`.
+
+    Args:
+        matrix: the matrix.
+        product: a product with it.
+        shape: the number of panels, their lines, the words of a line, and the numbers of a word.
+        kept: the dtype of the numbers.
+    """
+    (k, n), (count, lines, lanes, together) = matrix.shape, shape
+    words, starts = product.words, range(0, k, product.sizes[6])
+    shifts = len(starts) * (words is not None and words.shifts(words.stored))
+    memory = np.zeros(count * lanes * (lines + shifts) * together, kept)
+    panels = memory[: math.prod(shape)].reshape(shape)
+    whole = n // lanes * lanes
+    for place in range(together):
+        numbers = matrix[place::together]
+        columns = numbers[:, :whole].reshape((len(numbers), n // lanes, lanes))
+        panels[: n // lanes, : len(numbers), :, place] = columns.swapaxes(0, 1)
+        panels[n // lanes :, : len(numbers), : n - whole, place] = numbers[None, :, whole:]
+    sums = memory[panels.size :].view(np.int32).reshape((shifts, -1)) if shifts else ()
+    for sum_of_chunk, start in zip(sums, starts, strict=False):
+        matrix[start : start + product.sizes[6]].sum(0, np.int32, sum_of_chunk[:n])
+        sum_of_chunk *= -128 if kept.kind == "i" else 128
+    return memory
 
 
 _ZEROS = np.zeros(64)
@@ -222,7 +246,7 @@ def workspace(team: int = 1) -> Any:
 
 def workspace_size() -> int:
     """Return the bytes of memory for copies that one thread needs, which fill whole lines of the cache."""
-    size = max(copied_bytes(True, amx) for amx in (False, True)) + max(_block_bytes(), VECTORS * TILE * MOST_BYTES)
+    size = max(copied_bytes(True, by) for by in ("amx", "numbers")) + max(_block_bytes(), VECTORS * TILE * MOST_BYTES)
     return -(-size // 64) * 64
 
 
@@ -263,7 +287,7 @@ def product_of(
     a_line, b_line = _line(a.shape, a_steps), _line(b.shape, b_steps)
     if a_line is None or b_line is None or not all(map(float.is_integer, (*a_steps, *b_steps))):
         return "copy"
-    if dtype is int32 and a_line[1] and not by_amx((a.dtype.name, b.dtype.name)):
+    if a_line[1] and multiplied_by((a.dtype.name, b.dtype.name)) == "pairs":
         return "copy"
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     places = _places(batch, a.shape, a_steps), _places(batch, b.shape, b_steps), np.arange(math.prod(batch)) * (m * n)
@@ -345,32 +369,33 @@ def _planned(
         rows: whether the parts are whole rows.
         stored: the names of the dtypes of A and B, if they are others.
         groups: the groups of a column of B, if it consists of ints.
-        result: the dtype of the products; ``dtype`` replaces any but bfloat16 of sums of a single chunk by AMX.
+        result: the dtype of the products; ``dtype`` replaces any but bfloat16 of sums of a single chunk of words.
         sums: whether B's rows are added up. It is not a weight then, whose panels would be kept.
     """
     (m, n), size, chosen = shape[-2:], dtype.itemsize, target()
     width, count, stored = chosen.vector // size, len(places[2]), stored or (dtype.name, dtype.name)
-    amx = by_amx(stored)
-    words = words_of(dtype.name, registers := 0 if amx else chosen.registers, stored[1])
-    lanes, height, parts = VECTORS * width, stripe_heights(registers)[0], STORED[stored[1]].parts if groups else 1
+    words = words_of(by := multiplied_by(stored), stored[1])
+    lanes, height = VECTORS * width, stripe_heights(chosen.registers, by)[0]
+    parts = STORED[stored[1]].parts if groups else 1
     chunk, span = _chunk_of_groups(k // groups, k, parts) if groups else (chunk_of(k, size), k)
     if words is not None:
         size = words.bits // 8
-        chunk = words.lines(-(-k // -(-k * size // (MOST_BYTES if amx else CHUNK_BYTES)))) * words.each
-    result = dtype if result is None or not amx or chunk < k else result
-    kernel = template_kernel(product, dtype, width, registers, a_line[1], *stored, result)
+        chunk = words.lines(-(-k // -(-k * size // (MOST_BYTES if by == "amx" else CHUNK_BYTES)))) * words.each
+    result = dtype if result is None or words is None or dtype is int32 or chunk < k else result
+    kernel = template_kernel(product, dtype, width, chosen.registers, by, a_line[1], *stored, result)
     if kernel is None:
         return None
-    most = max(1, _block_bytes() // (chunk * parts * size * lanes)) * lanes
+    column = chunk * parts * size + (dtype.itemsize if by == "dots" else 0)
+    most = max(1, _block_bytes() // (column * lanes)) * lanes
     block = -(-n // (-(-n // most) * lanes)) * lanes  # all of about one size
     copies = m >= (_SOME_ROWS if b_line[0] * size >= _APART else _MANY_ROWS) and k * n * size > _IN_FIRST_CACHE
-    widens = stored[1] != dtype.name
-    if widens:
+    if widens := stored[1] != dtype.name:
         copies = m > height or words is not None
     how = COLUMNS if b_line[1] else ROWS if copies else IN_PLACE
     if how == COLUMNS and m <= height and widens:  # each panel is used once
         block = lanes
-    work = m * n * k * parts / (MULTIPLICATIONS_PER_ELEMENT * _RATE[None if words is None else amx])
+    rate = 1 if words is None else _AMX_RATE if by == "amx" else words.each
+    work = m * n * k * parts / (MULTIPLICATIONS_PER_ELEMENT * rate)
     team = min(threads.COUNT, int(count * work) // threads.LEAST)
     high, wide = _part(m, n, -(-team // count), height, lanes, rows)
     down, across = -(-m // high), -(-n // wide)
@@ -378,15 +403,21 @@ def _planned(
     grouping = (k // groups, groups, span) if groups else ()
     sizes = (m, n, k, a_line[0], b_row, b_column, chunk, block, high, wide, down, across, how, *grouping)
     pieces = count * down * across
-    room = copied_bytes(a_line[1], amx) + block * chunk * parts * size
-    keeps = k * n >= _WORTH_KEEPING if dtype is int32 else m <= _FEW_ROWS and k * n * size >= _FAR
-    keeps = keeps and not sums and len(shape) == 2 and (words is not None or not widens)
+    room = copied_bytes(a_line[1], by) + block * column
+    keeps = k * n * size >= _FAR if words is None else k * n >= _WORTH_KEEPING
+    keeps = keeps and (m <= _FEW_ROWS or dtype is int32) and (words is not None or not widens)
+    keeps = keeps and not sums and len(shape) == 2
     return Product(kernel, shape, places, sizes, pieces, count * work / pieces, room, keeps, words, result)
 
 
-def by_amx(stored: tuple[str, str]) -> bool:
-    """Return whether AMX multiplies operands of these dtypes."""
-    return (stored == ("bfloat16", "bfloat16") or {"int8", "uint8"}.issuperset(stored)) and has_amx()
+def multiplied_by(stored: tuple[str, str]) -> str:
+    """Return the instructions that multiply operands of these dtypes; see `words_of`."""
+    ints = {"int8", "uint8"}.issuperset(stored)
+    if not ints and stored != ("bfloat16", "bfloat16"):
+        return "numbers"
+    if has_amx():
+        return "amx"
+    return "dots" if has_dot_products(stored[0]) else "pairs" if ints else "numbers"
 
 
 def _chunk_of_groups(group: int, k: int, parts: int) -> tuple[int, int]:

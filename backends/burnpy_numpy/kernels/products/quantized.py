@@ -14,10 +14,11 @@ import numpy as np
 
 from burnpy.backend.dtypes import uint8
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import WORDS, Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_starts, block_width
+from burnpy_numpy.kernels.products.copies import BYTES_AHEAD, STORED, VECTORS, ProductLines
 
 _BYTES = 64
 """The size of a vector of floats in bytes."""
@@ -27,6 +28,10 @@ _UNROLLED = 4
 """The number of vectors of a row of the matrix that are converted at a time."""
 _AHEAD = 4096
 """The bytes by which the matrix is read ahead, as processors themselves do not read beyond a page of memory."""
+_WORD_BYTES = 4
+"""The bytes of a word; some neighbouring ones are transposed together."""
+_EIGHTS = 0x88888888 - (1 << 32)
+"""Ints of 4 bits that are stored plus 8 become signed ones by exclusive or with this."""
 
 
 def run_quantized_product(x: Any, weight: Any, scale: Any) -> Any:
@@ -240,3 +245,49 @@ def window_columns(width: int, row: int, step: int) -> str:
                     found = w.load_lanes(lanes, "0", "int8")
                 w.store(found, w.element(target, start, "int8"), None)
     return w.function()
+
+
+def copy_widened_columns(dtype: str, width: int, stored: str) -> ProductLines:
+    """Return the function that widens a panel whose columns lie together; columns beyond the last repeat the last.
+
+    Words of some neighbours of as many columns as a vector has elements are taken together. A group ends with units
+    that make no such square, which are taken one at a time.
+    """
+    w, (size, parts, grouped) = ProductLines(dtype, width), STORED[stored]
+    last, per_word = w.plus("%columns", -1), _WORD_BYTES // size
+    square = WORDS * per_word
+    group = "%group" if grouped else "%depth"
+    with w.loop("0", w.smaller(str(VECTORS), w.upper("%columns", width))) as v:
+        first = w.times(v, width)
+        numbers = [w.smaller(w.plus(first, t), last) for t in range(width)]
+        columns = [w.unit("%source", w.times(number, "%distance"), stored) for number in numbers]
+        scales = [w.at("%scale", w.times(number, "%groups")) for number in numbers] if grouped else []
+        with w.loop("0", w.upper("%depth", group)) as g:
+            begin = w.times(g, group)
+            units = w.smaller(group, w.minus("%depth", begin))
+            whole, _ = w.divided(units, str(square))
+            scale = w.load_lanes(scales, g, dtype) if grouped else None
+            to = w.at(w.at("%to", first), w.times(begin, parts * VECTORS * width))
+
+            def keep(words: Vector, unit: str, k: int) -> None:
+                """Store the numbers of a unit of each word."""
+                signed = w.binary("xor", words, w.constant(_EIGHTS, "int32")) if parts > 1 else words
+                for part in range(parts):
+                    x = w.number_in(signed, k * parts + part, stored)
+                    row = w.plus(unit, w.times(units, part)) if part else unit
+                    place = w.at(to, w.times(row, VECTORS * width))
+                    w.store(w.mul(x, scale) if scale else x, place, None)
+
+            with w.loop("0", whole) as q:
+                unit = w.times(q, square)
+                at = [w.unit(column, w.plus(begin, unit), stored) for column in columns]
+                for lane in at:
+                    w.prefetch(w.assign(f"getelementptr i8, ptr {lane}, i64 {BYTES_AHEAD}"))
+                for t, words in enumerate(w.neighbouring_words(at)):
+                    for k in range(per_word):
+                        keep(words, w.plus(unit, t * per_word + k), k)
+            with w.loop(w.times(whole, square), units) as unit:
+                at = [w.unit(column, w.plus(begin, unit), stored) for column in columns]
+                keep(w.one_by_one(at, size), unit, 0)
+    scaled = ", ptr %scale, i64 %groups, i64 %group"
+    return w.named("copy_columns", f"ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to{scaled}")

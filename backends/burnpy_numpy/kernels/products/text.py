@@ -7,414 +7,444 @@ Each element is a sum of chunks, and each chunk a sum in order: its bits depend 
 
 from __future__ import annotations
 
-from burnpy_numpy.kernels.compiler.vectors import Vector
+from typing import NamedTuple
+
+from burnpy_numpy.kernels.products import copies
 from burnpy_numpy.kernels.products.copies import (
     COLUMNS,
     IN_PLACE,
     LINE,
     PACKED,
-    ROW_BYTES,
     STORED,
-    STRIPE,
     STRIPE_BYTES,
+    STRIPE_ROWS,
     STRIPES,
+    TILE,
     VECTORS,
     ProductLines,
-    copy_columns,
-    copy_columns_of_stripes,
-    copy_rows,
-    copy_rows_of_stripe,
-    copy_widened_columns,
-    stripe_vectors,
-)
-from burnpy_numpy.kernels.products.words import (
-    CONFIGURATION,
-    MOST_BYTES,
-    STRIPE_ROWS,
-    TILE,
-    WordLines,
-    copy_columns_of_words,
-    copy_rows_of_words,
-    copy_stripe_of_words,
-    finish_by_amx,
-    stripe_by_amx,
-    sum_of_rows,
     words_of,
 )
+from burnpy_numpy.kernels.products.quantized import copy_widened_columns
+from burnpy_numpy.kernels.products.stripes import (
+    CONFIGURATION,
+    UNROLLED,
+    StripeLines,
+    copied_bytes,
+    finish,
+    finish_by_amx,
+    shifts_of_columns,
+    stripe,
+    stripe_by_amx,
+    stripe_heights,
+    sum_of_rows,
+)
 
-_AHEAD = 16
-"""The number of rows of a panel by which it is fetched ahead."""
-_UNROLLED = 4
-"""The rows of a panel that are multiplied in a turn."""
 _ALIGNED_ROWS = 3
 """The number of stripes from which B is copied if its vectors are not aligned, as each is two loads then."""
 
 
-def stripe_heights(registers: int) -> tuple[int, ...]:
-    """Return the numbers of rows of tiles, the largest first, for a processor with so many vector registers; 0 is AMX,
-    whose registers hold tiles."""
-    if not registers:
-        return STRIPE_ROWS, TILE
-    return (12, 8, 4) if registers >= 32 else (6, 4, 2)
-
-
-def copied_bytes(transposed: bool, by_amx: bool) -> int:
-    """Return the memory of the stripes that are copied together, if the columns of A lie together or its rows do."""
-    if by_amx:
-        return STRIPE_ROWS * MOST_BYTES
-    return STRIPE_BYTES * (STRIPES if transposed else 1)
-
-
 def product(
-    dtype: str, width: int, registers: int, transposed: bool, a_stored: str, b_stored: str, c_stored: str
+    dtype: str, width: int, registers: int, by: str, transposed: bool, a_stored: str, b_stored: str, c_stored: str
 ) -> str:
     """Return the text of the kernel of matrix products.
 
     The table: A, B, C, the row of numbers to which sums are added first, memory for copies, int64: the places of A, B
-    and C of each member of a batch, and the table of a program that follows. The sizes: rows, columns and inner
-    dimension; the distance of rows or columns of A; those of rows and columns of B; the length of a chunk; the columns
-    of a block; rows and columns of a part; parts along rows and columns; the way in which B is read; 1 if there is a
-    number to add for each column, 0 if the first ones serve all tiles, -1 if C holds the sums to which products are
-    added; the address of the kernel of the program that follows, or 0; and the rows of all members, or 0 if that
-    program is elementwise. It computes rows as soon as they are complete, in parts of whole rows. ``begin`` and ``end``
-    are parts, those of a member one after the other.
+    and C of each member of a batch, and the table of a program that follows. The sizes: `_Sizes`. It computes rows as
+    soon as they are complete, in parts of whole rows. ``begin`` and ``end`` are parts, those of a member one after the
+    other.
 
     If no program follows, its table is not read, unless the last size is 1: memory for the sum of the rows of B, a
-    single matrix, replaces it then.
-
-    If B consists of ints, no program follows: its table is replaced by the scales, a row for each column of B. Before
-    the last three sizes are then the units of a group; the number of groups; and the units that are divided into chunks
-    together. The inner dimension and the length of a chunk are units, too; see `Stored`.
+    single matrix, replaces it then. If B consists of ints, no program follows: its table is replaced by the scales, a
+    row for each column of B.
 
     Args:
         dtype: float32 or float64; int32 for products of ints of 8 bits.
         width: the number of elements of a vector.
-        registers: the number of vector registers; 0 to multiply bfloat16 or ints by AMX.
-        transposed: whether the columns of A lie together, not its rows. Ints that AMX does not multiply lie in rows.
+        registers: the number of vector registers.
+        by: the instructions that multiply numbers; see `words_of`.
+        transposed: whether the columns of A lie together, not its rows, as those of ints do that are paired.
         a_stored: the dtype of A: ``dtype``, or a float of 16 bits; int8 or uint8 for int32.
         b_stored: the same for B, which may consist of the ints of a quantized matrix: int8 or uint8. Its columns lie
             together then.
-        c_stored: the dtype of C: ``dtype``, or bfloat16 for sums of a single chunk by AMX.
+        c_stored: the dtype of C: ``dtype``, or bfloat16 for sums of a single chunk of words of it.
     """
-    heights, by_amx = stripe_heights(registers), not registers
-    words = words_of(dtype, registers, b_stored)
-    widens = b_stored != dtype and words is None
-    lanes, size = VECTORS * width, STORED[dtype].bytes
-    _, parts, grouped = STORED[b_stored] if words is None else STORED[dtype]
-    w = WordLines(dtype, width, 9, 19 if grouped else 16)
-    a, b, c, start, memory, a_places, b_places, c_places, arrays = w.table
-    m, n, k, a_line, b_row, b_column, chunk, block, high, wide, down, across, how, *grouping, spread, code, length = (
-        w.sizes
-    )
-    group, groups, span = grouping if grouped else (k, "0", k)
-    follows = w.assign(f"inttoptr i64 {code} to ptr")
-    sums = dtype != "int32" and not grouped
-    tile = TILE * (1 if words is None else words.each)
-    a_row, a_column = ("1", a_line) if transposed else (a_line, "1")
-    narrow = widens and not grouped
-    if words is not None:
-        copies = [copy_columns_of_words(dtype, width, words), copy_rows_of_words(dtype, width, words)]
-        copies.append(copy_stripe_of_words(dtype, width, words._replace(stored=a_stored), by_amx, transposed))
-    else:
-        copies = [copy_widened_columns(dtype, width, b_stored) if widens else copy_columns(dtype, width)]
-        if not grouped:
-            copies.append(copy_rows(dtype, width, b_stored))
-        copies.append(
-            copy_columns_of_stripes(dtype, width, heights[0], a_stored)
-            if transposed
-            else copy_rows_of_stripe(dtype, width, a_stored)
-        )
-    if by_amx:
-        helpers = [*copies, finish_by_amx(dtype, width, c_stored)]
-        stored = a_stored, b_stored, c_stored
-        helpers += [stripe_by_amx(dtype, width, height, transposed, stored) for height in heights]
-        w.declared.add(CONFIGURATION)
-        w.amx("ldtilecfg", "ptr @configuration")
-    else:
-        helpers = [*copies, _finish(dtype, width)]
-        helpers += [_stripe(dtype, width, height, transposed) for height in heights]
-        if narrow:
-            helpers += [_stripe(dtype, width, height, transposed, b_stored) for height in heights]
-            helpers.append(sum_of_rows(dtype, width, words, b_stored, c_stored))
-    if sums:
-        helpers.append(sum_of_rows(dtype, width, words, "", c_stored))
-    together = STRIPES if transposed and not by_amx else 1
-    panels = w.at(memory, str(copied_bytes(transposed, by_amx) // size))
-    with w.loop("%begin", "%end") as part:
-        member, rest = w.divided(part, w.times(down, across))
-        row_part, column_part = w.divided(rest, across)
-        i0, j0 = w.times(row_part, high), w.times(column_part, wide)
-        rows, columns = w.minus(w.smaller(w.plus(i0, high), m), i0), w.minus(w.smaller(w.plus(j0, wide), n), j0)
-        left = w.unit(a, w.plus(w.number(a_places, member), w.times(i0, a_row)), a_stored)
-        right = w.unit(b, w.plus(w.number(b_places, member), w.times(j0, b_column)), b_stored)
-        in_place = _in_place(w, how, right, b_row, rows, _ALIGNED_ROWS * heights[0])
-        out = w.unit(c, w.plus(w.number(c_places, member), w.plus(w.times(i0, n), j0)), c_stored)
-        chunks = w.upper(span, chunk)
-        with w.loop("0", w.upper(columns, block)) as jb, w.loop("0", w.times(w.upper(k, span), chunks)) as pb:
-            spans, at = w.divided(pb, chunks)
-            j, begin = w.times(jb, block), w.times(spans, span)
-            p, beyond = w.plus(begin, w.times(at, chunk)), w.smaller(k, w.plus(begin, span))
-            some, units = w.smaller(block, w.minus(columns, j)), w.smaller(chunk, w.minus(beyond, p))
-            depth, whole_depth = (w.times(units, parts) if parts > 1 else units), k
-            if words is not None:
-                depth, whole_depth = w.lines_of(words, units), w.lines_of(words, k)
-            source = w.unit(right, w.plus(w.times(p, b_row), w.times(j, b_column)), b_stored)
-            whole = w.either(in_place, w.assign(f"sdiv i64 {some}, {lanes}"), "0", "i64")
-            first = w.times(whole, lanes)
-            if not grouped:
-                with w.when(f"slt i64 {how}, {COLUMNS}"):
-                    given = f"ptr {w.unit(source, first, b_stored)}, i64 {units}, i64 {w.minus(some, first)}"
-                    w.write(f"call void @copy_rows({given}, i64 {b_row}, ptr {w.at(panels, w.times(first, depth))})")
-            with w.when(f"eq i64 {how}, {COLUMNS}"), w.loop("0", w.upper(some, lanes)) as panel:
-                column = w.times(panel, lanes)
-                given = f"ptr {w.unit(source, w.times(column, b_column), b_stored)}, i64 {units}"
-                place = w.at(panels, w.times(column, depth))
-                given += f", i64 {w.minus(some, column)}, i64 {b_column}, ptr {place}"
-                if widens:
-                    row = w.times(w.plus(j0, w.plus(j, column)), groups)
-                    scale = w.at(arrays, w.plus(row, w.assign(f"sdiv i64 {p}, {group}")))
-                    given += f", ptr {scale}, i64 {groups}, i64 {group}"
-                w.write(f"call void @copy_columns({given})")
-            kept = w.assign(f"icmp eq i64 {how}, {PACKED}")
-            read, tall = w.either(kept, source, panels), w.either(kept, whole_depth, depth, "i64")
-            target = w.unit(out, j, c_stored)
-            begins = w.assign(f"and i1 {w.assign(f'icmp eq i64 {p}, 0')}, {w.assign(f'icmp sge i64 {spread}, 0')}")
-            before = w.either(begins, w.at(start, w.times(spread, w.plus(j0, j))), target)
-            before_row, before_column = w.either(begins, "0", n, "i64"), w.either(begins, spread, "1", "i64")
-            lines = w.unit(left, w.times(p, a_column), a_stored)
-            pieces = [(lines, units, memory)]
-            if parts > 1:  # the two numbers of a unit are apart in A, unless a chunk has all of a group
-                lines = w.unit(lines, w.minus(p, w.divided(p, group)[1]), a_stored)
-                whole_groups = w.assign(f"icmp sle i64 {group}, {chunk}")
-                first_length, other_length = (w.either(whole_groups, x, units, "i64") for x in (depth, "0"))
-                other = w.unit(lines, group, a_stored)
-                pieces = [(lines, first_length, memory), (other, other_length, w.at(memory, first_length))]
-
-            ended = w.assign(f"icmp sge i64 {w.plus(j, block)}, {columns}")
-            ended = w.assign(f"and i1 {ended}, {w.assign(f'icmp sge i64 {w.plus(p, chunk)}, {k}')}")
-            last = w.assign(f"and i1 {ended}, {w.assign(f'icmp ne i64 {code}, 0')}")
-
-            # while a block of B is multiplied, the next one comes into the second cache
-            a_size, b_size = STORED[a_stored].bytes, STORED[b_stored].bytes
-            more = w.assign(f"icmp slt i64 {w.plus(p, units)}, {k}")
-            next_p, next_j = w.either(more, w.plus(p, units), "0", "i64"), w.either(more, j, w.plus(j, block), "i64")
-            next_block = w.unit(right, w.plus(w.times(next_p, b_row), w.times(next_j, b_column)), b_stored)
-            by_columns = w.assign(f"icmp eq i64 {how}, {COLUMNS}")
-            b_lines, b_line = (w.either(by_columns, *x, "i64") for x in ((some, units), (units, some)))
-            b_distance = w.times(w.either(by_columns, b_column, b_row, "i64"), b_size)
-            b_bytes, count = w.times(b_line, b_size), w.upper(some, lanes)
-            ends = w.assign(f"or i1 {kept}, {w.assign(f'icmp sge i64 {next_j}, {columns}')}")
-            ends = w.assign(f"or i1 {ends}, {w.assign(f'icmp eq i64 {count}, 1')}")
-            a_turn = _UNROLLED * (LINE if transposed else heights[0] * a_size)  # the bytes of A for a turn of a panel
-            a_panels = w.either(ends, count, w.smaller(str(-(-a_turn // LINE)), w.plus(count, -1)), "i64")
-            b_turns = w.times(w.either(ends, "1", w.minus(count, a_panels), "i64"), w.upper(depth, _UNROLLED))
-            b_speed = w.upper(w.times(b_bytes, b_lines), w.times(w.upper(rows, heights[0]), b_turns))
-            next_b = f"ptr {next_block}, i64 {b_distance}, i64 {b_bytes}, i64 {w.smaller(b_speed, str(LINE))}"
-
-            def calls(height: int, a: str, count: str, others: str, line: str, other: str) -> None:
-                """Write the calls of a stripe's function, for columns in place and for others; 0 sums the rows of B."""
-
-                def call(kind: str, from_column: str, columns: str, in_place: str = whole) -> None:
-                    panel, place = w.at(read, w.times(from_column, depth)), w.unit(line, from_column, c_stored)
-                    added = w.at(other, w.times(from_column, before_column))
-                    w.write(
-                        f"call void @{kind}_{height}(ptr {a}, ptr {source}, i64 {b_row}, i64 {in_place}, "
-                        f"ptr {panel}, i64 {tall}, i64 {depth}, ptr {place}, i64 {n}, ptr {added}, i64 {before_row}, "
-                        f"i64 {before_column}, i64 {count}, i64 {columns}{others})"
-                    )
-
-                if narrow:  # what is read in place is widened in registers, the panel beside it was when it was copied
-                    with w.when(f"sgt i64 {first}, 0"):
-                        call("widened", "0", first)
-                    with w.when(f"slt i64 {first}, {some}"):
-                        call("stripe", first, w.minus(some, first), "0")
-                else:
-                    call("stripe", "0", some)
-
-            def stripe(number: str, i: str, count: str, height: int) -> None:
-                """Write the product of a stripe of rows, and the program that follows it."""
-                alone = height < heights[0]  # its columns are copied by themselves
-                place = w.assign(f"and i64 {number}, {0 if alone else together - 1}")
-                tiles = "0"  # of A in place: whole ones
-                if by_amx and not transposed:
-                    whole_rows = w.assign(f"icmp eq i64 {count}, {height}")
-                    tiles = w.either(whole_rows, w.assign(f"udiv i64 {units}, {tile}"), "0", "i64")
-                copied = w.at(memory, w.times(place, STRIPE_BYTES // size))
-                with w.when(f"eq i64 {place}, 0"):
-                    most = w.smaller(str(height if alone else together * heights[0]), w.minus(rows, i))
-                    for piece, deep, to in pieces:
-                        rows_of_a, beside = w.unit(piece, w.times(i, a_row), a_stored), (deep, to)
-                        if by_amx:
-                            rows_of_a = w.unit(rows_of_a, w.times(tiles, tile), a_stored)
-                            beside = w.minus(deep, w.times(tiles, tile)), w.at(to, w.times(tiles, TILE * STRIPE_ROWS))
-                        w.write(
-                            f"call void @copy_stripes(ptr {rows_of_a}, i64 {beside[0]}, i64 {most}, i64 {height}, "
-                            f"i64 {a_line}, ptr {beside[1]})"
-                        )
-                a_distance = w.times(a_line, a_size)
-                if by_amx:
-                    ahead, step = w.plus(i, height), w.times(a_distance, tile) if transposed else str(LINE)
-                    others = f"ptr {w.unit(lines, w.times(i, a_row), a_stored)}, i64 {a_distance}, i64 {tiles}, "
-                    others += f"ptr {w.unit(lines, w.times(ahead, a_row), a_stored)}, i64 {step}"
-                else:
-                    if transposed:  # the columns of the next stripes that are copied together, some by each of these
-                        ahead = w.plus(w.plus(i, STRIPES * heights[0]), w.times(place, 4))
-                    else:
-                        ahead = w.plus(i, height)
-                    a_bytes = str(LINE) if transposed else w.times(units, a_size)
-                    others = f"ptr {w.unit(lines, w.times(ahead, a_row), a_stored)}, i64 {a_distance}, i64 {a_bytes}, "
-                    others += f"i64 {w.upper(str(a_turn), a_panels)}, i64 {a_panels}, {next_b}, "
-                    others += f"i64 {w.times(number, b_turns)}"
-                line, other = w.unit(target, w.times(i, n), c_stored), w.at(before, w.times(i, before_row))
-                calls(height, copied, count, f", {others}", line, other)
-                with w.when(f"ne i1 {last}, 0"):
-                    top = w.plus(w.plus(w.times(member, m), i0), i)
-                    by_rows = w.assign(f"icmp ne i64 {length}, 0")
-                    unit = w.either(by_rows, "1", n, "i64")
-                    beyond, every = w.times(w.plus(top, count), unit), w.either(by_rows, length, "1", "i64")
-                    w.write(
-                        f"call void {follows}(ptr {arrays}, ptr null, i64 {w.times(top, unit)}, i64 {beyond}, "
-                        f"i64 {every}, i64 {w.either(by_rows, n, w.times(w.times(m, n), unit), 'i64')})"
-                    )
-
-            number, rest = w.divided(rows, str(heights[0]))
-            pairs = "0"  # two stripes of medium height take less time than a high and a low one
-            if not by_amx:
-                few = w.assign(f"icmp ult i64 {w.plus(rest, -1)}, {heights[2]}")
-                pairs = w.smaller(w.assign(f"zext i1 {few} to i64"), number)
-            number = w.minus(number, pairs)
-            with w.loop("0", number) as s:
-                stripe(s, w.times(s, heights[0]), str(heights[0]), heights[0])
-            done = w.times(number, heights[0])
-            with w.loop("0", pairs):
-                stripe(number, done, str(heights[1]), heights[1])
-            number, done = w.plus(number, pairs), w.plus(done, w.times(pairs, heights[1]))
-            rest = w.minus(rows, done)
-            for height, lower in zip(heights, [*heights[1:], 0], strict=True):
-                with w.when(f"sle i64 {rest}, {height}"), w.when(f"sgt i64 {rest}, {lower}"):
-                    stripe(number, done, rest, height)
-            if sums:
-                unfollowed, wanted = (w.assign(f"icmp {x}, 0") for x in (f"eq i64 {code}", f"ne i64 {length}"))
-                wanted = w.assign(f"and i1 {unfollowed}, {wanted}")
-                with w.when(f"ne i1 {wanted}, 0"), w.when(f"eq i64 {w.plus(i0, rows)}, {m}"):
-                    line = w.unit(arrays, w.plus(j0, j), c_stored)
-                    calls(0, memory, "1", "", line, w.either(begins, before, line))
-    if by_amx:
-        w.amx("tilerelease")
-    w.declared.update(*(helper.declared for helper in helpers))
-    return w.function(*[helper.text for helper in helpers])
+    return _Text(dtype, width, registers, by, transposed, (a_stored, b_stored, c_stored)).written()
 
 
-def _in_place(w: ProductLines, how: str, source: str, row: str, rows: str, few: int) -> str:
-    """Return whether a part reads B in place: as ``how`` says, if its vectors are aligned or there are few rows."""
-    size = STORED[w.dtype].bytes
-    places = w.assign(f"or i64 {w.assign(f'ptrtoint ptr {source} to i64')}, {w.times(row, size)}")
-    aligned = w.assign(f"icmp eq i64 {w.assign(f'and i64 {places}, {w.width * size - 1}')}, 0")
-    either = w.assign(f"or i1 {aligned}, {w.assign(f'icmp slt i64 {rows}, {few}')}")
-    return w.assign(f"and i1 {either}, {w.assign(f'icmp eq i64 {how}, {IN_PLACE}')}")
+class _Sizes(NamedTuple):
+    """The sizes of the kernel. The inner dimension and the length of a chunk are units, see `Stored`."""
+
+    m: str  #: rows
+    n: str  #: columns
+    k: str  #: the inner dimension
+    a_line: str  #: the distance of rows or columns of A
+    b_row: str  #: the distance of rows of B
+    b_column: str  #: the distance of its columns
+    chunk: str  #: the length of a chunk
+    block: str  #: the columns of a block
+    high: str  #: the rows of a part
+    wide: str  #: its columns
+    down: str  #: the parts along rows
+    across: str  #: the parts along columns
+    how: str  #: the way in which B is read
+    group: str  #: the units of a group, this and the next two only if B consists of the ints of a quantized matrix
+    groups: str  #: the number of groups
+    span: str  #: the units that are divided into chunks together
+    spread: str  #: 1 if there is a number to add for each column, 0 if the first ones serve all tiles, -1 to add to C
+    code: str  #: the address of the kernel of the program that follows, or 0
+    length: str  #: the rows of all members, or 0 if that program is elementwise
 
 
-def _finish(dtype: str, width: int) -> ProductLines:
-    """Return the function that adds the sums of a tile to what was before, for some of its rows and columns."""
-    w = ProductLines(dtype, width)
-    masks = [w.below(w.plus("%columns", -v * width)) for v in range(VECTORS)]
-    with w.loop("0", "%rows") as i:
-        line, before = w.at("%c", w.times(i, "%c_row")), w.at("%before", w.times(i, "%before_row"))
-        sums = w.at("%sums", w.times(i, VECTORS * width))
-        for v, mask in enumerate(masks):
-            x = w.load(w.at(sums, v * width), dtype, None)
-            w.store(w.add(x, w.load(w.at(before, v * width), dtype, mask)), w.at(line, v * width), mask)
-    return w.named("finish", "ptr %sums, ptr %c, i64 %c_row, ptr %before, i64 %before_row, i64 %rows, i64 %columns")
+class _Part(NamedTuple):
+    """Some rows and columns of a member of a batch, which a thread computes at a time."""
+
+    member: str
+    i0: str  #: the first row
+    j0: str  #: the first column
+    rows: str
+    columns: str
+    left: str  #: the address of A's first row
+    right: str  #: the address of B's first column
+    in_place: str  #: whether B is read in place
+    out: str  #: the address of its elements of C
 
 
-def _stripe(dtype: str, width: int, height: int, transposed: bool, stored: str = "") -> ProductLines:
-    """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B.
+class _Block(NamedTuple):
+    """Some columns of a part, by a chunk of the inner dimension."""
 
-    With ``stored``, a dtype of 16 bits, B is read in place in whole panels.
-    """
-    w, lanes = ProductLines(dtype, width), VECTORS * width
-    room = w.room(height * lanes, dtype)
-    all_rows = w.assign(f"icmp eq i64 %rows, {height}")
-    with w.loop("0", w.upper("%columns", lanes)) as panel:
-        j, b, b_row = w.panel(panel, stored)
-        left, c, before = w.minus("%columns", j), w.at("%c", j), w.at("%before", w.times(j, "%before_column"))
-        for i in range(height):  # what is written comes while the sums are computed
-            for v in range(VECTORS):
-                w.prefetch(w.at(c, w.plus(w.times("%c_row", i), v * width)))
-        with w.when(f"sgt i64 {left}, {width}"):
-            sums = _multiplied(w, height, (panel, b, b_row), VECTORS, transposed, stored or dtype)
-            full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
-            with w.when(f"ne i1 {full}, 0"):
-                for i, row in enumerate(sums):
-                    line, other = w.at(c, w.times("%c_row", i)), w.at(before, w.times("%before_row", i))
-                    for v, x in enumerate(row):
-                        y = w.load(w.at(other, v * width), dtype, None)
-                        w.store(w.add(x, y), w.at(line, v * width), None)
-            with w.when(f"eq i1 {full}, 0"):
-                _finish_some(w, room, sums, c, before, left)
-        with w.when(f"sle i64 {left}, {width}"):
-            sums = _multiplied(w, height, (panel, b, b_row), 1, transposed, stored or dtype)
-            _finish_some(w, room, sums, c, before, left)
-    return w.named(f"{'widened' if stored else 'stripe'}_{height}", STRIPE + _FETCHED)
+    j: str  #: the first column, counted from the part's
+    p: str  #: the first unit
+    some: str  #: the columns
+    units: str
+    depth: str  #: the lines of a panel: numbers, or words
+    source: str  #: the address of its elements of B
+    whole: str  #: the panels that are read in place
+    first: str  #: the columns before those that are not
+    panels: str  #: the address of the panels
+    tall: str  #: the lines of a panel of whole columns, where these are kept
+    kept: str  #: whether they are
+    shifts: str  #: the address of the numbers to add to columns, see `Words.shifts`
+    target: str  #: the address of its elements of C
+    begins: str  #: whether its sums begin with a row of numbers, and not with those in C
+    before: str  #: the address of the numbers with which they begin
+    before_row: str  #: the distance of their rows
+    before_column: str  #: the distance of their columns
+    lines: str  #: the address of the numbers of A that it is multiplied by
+    last: str  #: whether the rows of a part are complete with it, and a program follows
 
 
-_FETCHED = (
-    ", ptr %a_next, i64 %a_distance, i64 %a_bytes, i64 %a_speed, i64 %a_panels, "
-    "ptr %b_next, i64 %b_distance, i64 %b_bytes, i64 %b_speed, i64 %b_turns"
-)
-"""The parameters of lines that a stripe's product fetches into the second cache: with the first panels the next stripe
-of A, with the others a part of the next block of B. Each has the address of its lines, their distance, their bytes, and
-the bytes by which a turn goes on; B has the turns before."""
+class _Text:
+    """The text of a kernel, in the order in which it works; see `product`."""
 
+    def __init__(
+        self, dtype: str, width: int, registers: int, by: str, transposed: bool, stored: tuple[str, str, str]
+    ) -> None:
+        self.dtype, self.width, self.transposed = dtype, width, transposed
+        self.a_stored, self.b_stored, self.c_stored = stored
+        self.heights, self.by_amx = stripe_heights(registers, by), by == "amx"
+        self.words = words = words_of(by, self.b_stored)
+        self.widens = self.b_stored != dtype and words is None
+        _, self.parts, self.grouped = STORED[self.b_stored if words is None else dtype]
+        self.narrow = self.widens and not self.grouped
+        self.sums = dtype != "int32" and not self.grouped
+        self.shifted = words is not None and words.shifts(self.a_stored)
+        self.tile = TILE * (1 if words is None else words.each)  # the numbers of a row of a tile of A
+        self.lanes, self.size = VECTORS * width, STORED[dtype].bytes
+        self.together = STRIPES if transposed and not self.by_amx else 1  # the stripes of A that are copied together
 
-def _finish_some(w: ProductLines, room: str, sums: list[list[Vector]], c: str, before: str, left: str) -> None:
-    """Write the call of `_finish`."""
-    for i, row in enumerate(sums):
-        for v, x in enumerate(row):
-            w.store(x, w.at(room, (i * VECTORS + v) * w.width), None)
-    w.write(f"call void @finish(ptr {room}, ptr {c}, i64 %c_row, ptr {before}, i64 %before_row, i64 %rows, i64 {left})")
+        self.w = w = StripeLines(dtype, width, 9, 19 if self.grouped else 16)
+        self.a, self.b, self.c, self.start, self.memory, *places, self.arrays = w.table
+        self.a_places, self.b_places, self.c_places = places
+        *sizes, spread, code, length = w.sizes
+        grouping = [] if self.grouped else [sizes[2], "0", sizes[2]]
+        self.sizes = _Sizes._make([*sizes, *grouping, spread, code, length])
+        self.panels = w.at(self.memory, str(copied_bytes(transposed, by) // self.size))
+        self.follows = w.assign(f"inttoptr i64 {code} to ptr")
+        a_line = self.sizes.a_line
+        self.a_row, self.a_column = ("1", a_line) if transposed else (a_line, "1")
 
+    def written(self) -> str:
+        """Return the text."""
+        w, sizes, helpers = self.w, self.sizes, [*self._copies(), *self._stripes()]
+        if self.by_amx:
+            w.declared.add(CONFIGURATION)
+            w.amx("ldtilecfg", "ptr @configuration")
+        with w.loop("%begin", "%end") as number:
+            part = self._part(number)
+            chunks = w.upper(sizes.span, sizes.chunk)
+            blocks, turns = w.upper(part.columns, sizes.block), w.times(w.upper(sizes.k, sizes.span), chunks)
+            with w.loop("0", blocks) as jb, w.loop("0", turns) as pb:
+                block = self._block(part, w.times(jb, sizes.block), pb, chunks)
+                self._multiply_rows(part, block, self._ahead(part, block))
+                if self.sums:
+                    self._sum_rows(part, block)
+        if self.by_amx:
+            w.amx("tilerelease")
+        w.declared.update(*(helper.declared for helper in helpers))
+        return w.function(*[helper.text for helper in helpers])
 
-def _multiplied(
-    w: ProductLines, height: int, panel: tuple[str, str, str], vectors: int, transposed: bool, stored: str
-) -> list[list[Vector]]:
-    """Write the loop over a chunk, and return the sums of each row. The panel: its number, address and row's length."""
-    zero, dtype, (number, b, b_row) = w.constant(0.0, w.dtype), w.dtype, panel
-    row, column = (1, stripe_vectors(w.width) * w.width) if transposed else (ROW_BYTES // STORED[dtype].bytes, 1)
-    totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(height)]
-    turns, fetches_a = w.divided("%depth", str(_UNROLLED))[0], w.assign(f"icmp slt i64 {number}, %a_panels")
-    distance, size, speed = (w.either(fetches_a, f"%a_{x}", f"%b_{x}", "i64") for x in ("distance", "bytes", "speed"))
-    begin = w.times(w.minus(number, w.either(fetches_a, "0", "%a_panels", "i64")), turns)
-    begin = w.plus(begin, w.either(fetches_a, "0", "%b_turns", "i64"))
-    lines, first = w.divided(w.times(begin, speed), size)
-    source = w.unit(w.either(fetches_a, "%a_next", "%b_next"), w.times(lines, distance), "int8")
-    to_line, in_line = w.count("0"), w.count(first)
-    with w.loop("0", turns) as turn:
-        line, at = w.number(to_line, 0), w.number(in_line, 0)
-        w.prefetch(w.unit(source, w.plus(line, at), "int8"), 2)
-        further = w.plus(at, speed)
-        ends = w.assign(f"icmp sge i64 {further}, {size}")
-        w.set_number(in_line, w.either(ends, "0", further, "i64"))
-        w.set_number(to_line, w.either(ends, w.plus(line, distance), line, "i64"))
-        for k in range(_UNROLLED):
-            _multiply_row(w, totals, (b, b_row), w.plus(w.times(turn, _UNROLLED), k), (row, column), stored)
-    with w.loop(w.times(turns, _UNROLLED), "%depth") as p:
-        _multiply_row(w, totals, (b, b_row), p, (row, column), stored)
-    return [[w.get(total, dtype) for total in mine] for mine in totals]
+    def _copies(self) -> list[ProductLines]:
+        """Return the functions that copy panels of B and stripes of A."""
+        dtype, width, words, high = self.dtype, self.width, self.words, self.heights[0]
+        if words is not None:
+            of_b = [copies.copy_columns_of_words(dtype, width, words), copies.copy_rows_of_words(dtype, width, words)]
+        else:
+            widens = copy_widened_columns(dtype, width, self.b_stored) if self.widens else None
+            of_b = [widens or copies.copy_columns(dtype, width)]
+            of_b += [] if self.grouped else [copies.copy_rows(dtype, width, self.b_stored)]
+        of_a = None if words is None else words._replace(stored=self.a_stored)
+        if self.transposed and not self.by_amx:
+            return [*of_b, copies.copy_columns_of_stripes(dtype, width, high, self.a_stored, of_a, self.shifted)]
+        if of_a is not None:
+            return [*of_b, copies.copy_stripe_of_words(dtype, width, of_a, self.transposed, self.shifted)]
+        return [*of_b, copies.copy_rows_of_stripe(dtype, width, self.a_stored)]
 
+    def _stripes(self) -> list[ProductLines]:
+        """Return the functions that multiply stripes and add up the rows of B."""
+        dtype, width, words, c_stored = self.dtype, self.width, self.words, self.c_stored
+        found: list[ProductLines] = []
+        if self.by_amx:
+            found.append(finish_by_amx(dtype, width, c_stored))
+            stored = self.a_stored, self.b_stored, c_stored
+            found += [stripe_by_amx(dtype, width, height, self.transposed, stored) for height in self.heights]
+        else:
+            found.append(finish(dtype, width, c_stored))
+            for b_stored in ("", self.b_stored) if self.narrow else ("",):
+                given = c_stored, b_stored, words, self.shifted
+                found += [stripe(dtype, width, height, self.transposed, *given) for height in self.heights]
+        summed = [self.b_stored] * self.narrow + [""] * self.sums
+        found += [sum_of_rows(dtype, width, words, b_stored, c_stored) for b_stored in summed]
+        if self.shifted and words is not None:
+            found.append(shifts_of_columns(dtype, width, words))
+        return found
 
-def _multiply_row(
-    w: ProductLines, totals: list[list[str]], panel: tuple[str, str], p: str, steps: tuple[int, int], stored: str
-) -> None:
-    """Add the products of a row of a panel to the sums. The steps: the distances of rows and of columns of A."""
-    (b, b_row), (row, column), vectors, dtype = panel, steps, len(totals[0]), w.dtype
-    line = w.unit(b, w.times(p, b_row), stored)
-    ys = [w.widened(w.unit(line, v * w.width, stored), stored, None) for v in range(vectors)]
-    ahead = w.unit(line, w.times(b_row, _AHEAD), stored)
-    for v in range(vectors):
-        w.prefetch(w.unit(ahead, v * w.width, stored))
-    factors = w.at("%a", w.times(p, column))
-    for i, mine in enumerate(totals):
-        x = w.load_one(w.at(factors, i * row), dtype)
-        for total, y in zip(mine, ys, strict=True):
-            w.set(total, w.fma(x, y, w.get(total, dtype)))
+    def _part(self, number: str) -> _Part:
+        """Return a part by its number."""
+        w, sizes = self.w, self.sizes
+        member, rest = w.divided(number, w.times(sizes.down, sizes.across))
+        row_part, column_part = w.divided(rest, sizes.across)
+        i0, j0 = w.times(row_part, sizes.high), w.times(column_part, sizes.wide)
+        rows = w.minus(w.smaller(w.plus(i0, sizes.high), sizes.m), i0)
+        columns = w.minus(w.smaller(w.plus(j0, sizes.wide), sizes.n), j0)
+        left = w.unit(self.a, w.plus(w.number(self.a_places, member), w.times(i0, self.a_row)), self.a_stored)
+        right = w.unit(self.b, w.plus(w.number(self.b_places, member), w.times(j0, sizes.b_column)), self.b_stored)
+        in_place = self._in_place(right, rows)
+        place = w.plus(w.number(self.c_places, member), w.plus(w.times(i0, sizes.n), j0))
+        return _Part(member, i0, j0, rows, columns, left, right, in_place, w.unit(self.c, place, self.c_stored))
+
+    def _in_place(self, source: str, rows: str) -> str:
+        """Return whether a part reads B in place: as it is told, if its vectors are aligned or there are few rows."""
+        w, size = self.w, self.size
+        places = w.assign(f"or i64 {w.assign(f'ptrtoint ptr {source} to i64')}, {w.times(self.sizes.b_row, size)}")
+        aligned = w.assign(f"icmp eq i64 {w.assign(f'and i64 {places}, {w.width * size - 1}')}, 0")
+        either = w.assign(f"or i1 {aligned}, {w.assign(f'icmp slt i64 {rows}, {_ALIGNED_ROWS * self.heights[0]}')}")
+        return w.assign(f"and i1 {either}, {w.assign(f'icmp eq i64 {self.sizes.how}, {IN_PLACE}')}")
+
+    def _block(self, part: _Part, j: str, turn: str, chunks: str) -> _Block:
+        """Return the block that begins with a column; its panels are copied, unless they are kept or read in place."""
+        w, sizes = self.w, self.sizes
+        spans, at = w.divided(turn, chunks)
+        begin = w.times(spans, sizes.span)
+        p, beyond = w.plus(begin, w.times(at, sizes.chunk)), w.smaller(sizes.k, w.plus(begin, sizes.span))
+        some = w.smaller(sizes.block, w.minus(part.columns, j))
+        units = w.smaller(sizes.chunk, w.minus(beyond, p))
+        depth, whole_depth = (w.times(units, self.parts) if self.parts > 1 else units), sizes.k
+        if self.words is not None:
+            depth, whole_depth = w.lines_of(self.words, units), w.lines_of(self.words, sizes.k)
+        source = w.unit(part.right, w.plus(w.times(p, sizes.b_row), w.times(j, sizes.b_column)), self.b_stored)
+        whole = w.either(part.in_place, w.assign(f"sdiv i64 {some}, {self.lanes}"), "0", "i64")
+        first = w.times(whole, self.lanes)
+        column = w.plus(part.j0, j)
+        self._copy_panels(source, units, depth, first, some, (p, column))
+        kept = w.assign(f"icmp eq i64 {sizes.how}, {PACKED}")
+        panels, tall = w.either(kept, source, self.panels), w.either(kept, whole_depth, depth, "i64")
+        shifts = self._shifts(depth, some, kept, whole_depth, (at, column)) if self.shifted else ""
+
+        target = w.unit(part.out, j, self.c_stored)
+        adds = w.assign(f"icmp sge i64 {sizes.spread}, 0")
+        begins = w.assign(f"and i1 {w.assign(f'icmp eq i64 {p}, 0')}, {adds}")
+        before = w.either(begins, w.at(self.start, w.times(sizes.spread, column)), target)
+        before_row, before_column = w.either(begins, "0", sizes.n, "i64"), w.either(begins, sizes.spread, "1", "i64")
+        lines = w.unit(part.left, w.times(p, self.a_column), self.a_stored)
+        ended = w.assign(f"icmp sge i64 {w.plus(j, sizes.block)}, {part.columns}")
+        ended = w.assign(f"and i1 {ended}, {w.assign(f'icmp sge i64 {w.plus(p, sizes.chunk)}, {sizes.k}')}")
+        last = w.assign(f"and i1 {ended}, {w.assign(f'icmp ne i64 {sizes.code}, 0')}")
+        place = source, whole, first, panels, tall, kept, shifts
+        return _Block(j, p, some, units, depth, *place, target, begins, before, before_row, before_column, lines, last)
+
+    def _copy_panels(self, source: str, units: str, depth: str, first: str, some: str, place: tuple[str, str]) -> None:
+        """Write the copies of the panels of a block that begins at a place, from rows of B or from columns."""
+        w, sizes, (p, j) = self.w, self.sizes, place
+        if not self.grouped:
+            with w.when(f"slt i64 {sizes.how}, {COLUMNS}"):
+                given = f"ptr {w.unit(source, first, self.b_stored)}, i64 {units}, i64 {w.minus(some, first)}"
+                to = w.at(self.panels, w.times(first, depth))
+                w.write(f"call void @copy_rows({given}, i64 {sizes.b_row}, ptr {to})")
+        with w.when(f"eq i64 {sizes.how}, {COLUMNS}"), w.loop("0", w.upper(some, self.lanes)) as panel:
+            column = w.times(panel, self.lanes)
+            given = f"ptr {w.unit(source, w.times(column, sizes.b_column), self.b_stored)}, i64 {units}"
+            to = w.at(self.panels, w.times(column, depth))
+            given += f", i64 {w.minus(some, column)}, i64 {sizes.b_column}, ptr {to}"
+            if self.widens:
+                row = w.times(w.plus(j, column), sizes.groups)
+                scale = w.at(self.arrays, w.plus(row, w.assign(f"sdiv i64 {p}, {sizes.group}")))
+                given += f", ptr {scale}, i64 {sizes.groups}, i64 {sizes.group}"
+            w.write(f"call void @copy_columns({given})")
+
+    def _shifts(self, depth: str, some: str, kept: str, tall: str, place: tuple[str, str]) -> str:
+        """Return the address of the numbers to add to columns, see `Words.shifts`: behind panels that are kept, which
+        have them for each chunk of all columns, or behind those that were copied."""
+        w, (chunk, column) = self.w, place
+        columns = w.times(w.upper(self.sizes.n, self.lanes), self.lanes)
+        behind = w.at(self.b, w.plus(w.times(columns, w.plus(tall, chunk)), column))
+        copied = w.at(self.panels, w.times(w.times(w.upper(some, self.lanes), self.lanes), depth))
+        with w.when(f"eq i1 {kept}, 0"):
+            w.write(f"call void @shifts_of_columns(ptr {self.panels}, i64 {depth}, i64 {some}, ptr {copied})")
+        return w.either(kept, behind, copied)
+
+    def _ahead(self, part: _Part, block: _Block) -> tuple[str, str]:
+        """Return the arguments that say how the next stripe of A and a part of the next block of B come into the second
+        cache while a block is multiplied, and the turns for the part of B."""
+        w, sizes = self.w, self.sizes
+        a_size, b_size = STORED[self.a_stored].bytes, STORED[self.b_stored].bytes
+        after = w.plus(block.p, block.units)
+        more = w.assign(f"icmp slt i64 {after}, {sizes.k}")
+        next_p, next_j = w.either(more, after, "0", "i64"), w.either(more, block.j, w.plus(block.j, sizes.block), "i64")
+        place = w.plus(w.times(next_p, sizes.b_row), w.times(next_j, sizes.b_column))
+        by_columns = w.assign(f"icmp eq i64 {sizes.how}, {COLUMNS}")
+        ways = (block.some, block.units), (block.units, block.some)
+        b_lines, b_line = (w.either(by_columns, *each, "i64") for each in ways)
+        b_distance = w.times(w.either(by_columns, sizes.b_column, sizes.b_row, "i64"), b_size)
+        b_bytes, count = w.times(b_line, b_size), w.upper(block.some, self.lanes)
+        ends = w.assign(f"or i1 {block.kept}, {w.assign(f'icmp sge i64 {next_j}, {part.columns}')}")
+        ends = w.assign(f"or i1 {ends}, {w.assign(f'icmp eq i64 {count}, 1')}")
+        a_turn = UNROLLED * (LINE if self.transposed else self.heights[0] * a_size)  # bytes of A for a turn of a panel
+        a_panels = w.either(ends, count, w.smaller(str(-(-a_turn // LINE)), w.plus(count, -1)), "i64")
+        turns = w.upper(block.depth, UNROLLED)
+        b_turns = w.times(w.either(ends, "1", w.minus(count, a_panels), "i64"), turns)
+        b_speed = w.upper(w.times(b_bytes, b_lines), w.times(w.upper(part.rows, self.heights[0]), b_turns))
+        b = f"ptr {w.unit(part.right, place, self.b_stored)}, i64 {b_distance}, i64 {b_bytes}"
+        a = f"i64 {w.upper(str(a_turn), a_panels)}, i64 {a_panels}"
+        return f"{a}, {b}, i64 {w.smaller(b_speed, str(LINE))}", b_turns
+
+    def _multiply_rows(self, part: _Part, block: _Block, ahead: tuple[str, str]) -> None:
+        """Write the products of a block, stripe by stripe, the highest ones first."""
+        w, heights = self.w, self.heights
+        number, rest = w.divided(part.rows, str(heights[0]))
+        pairs = "0"  # two stripes of medium height take less time than a high and a low one
+        if not self.by_amx:
+            few = w.assign(f"icmp ult i64 {w.plus(rest, -1)}, {heights[2]}")
+            pairs = w.smaller(w.assign(f"zext i1 {few} to i64"), number)
+        number = w.minus(number, pairs)
+        with w.loop("0", number) as s:
+            self._multiply_stripe(part, block, ahead, s, w.times(s, heights[0]), str(heights[0]), heights[0])
+        done = w.times(number, heights[0])
+        with w.loop("0", pairs):
+            self._multiply_stripe(part, block, ahead, number, done, str(heights[1]), heights[1])
+        number, done = w.plus(number, pairs), w.plus(done, w.times(pairs, heights[1]))
+        rest = w.minus(part.rows, done)
+        for height, lower in zip(heights, [*heights[1:], 0], strict=True):
+            with w.when(f"sle i64 {rest}, {height}"), w.when(f"sgt i64 {rest}, {lower}"):
+                self._multiply_stripe(part, block, ahead, number, done, rest, height)
+
+    def _multiply_stripe(
+        self, part: _Part, block: _Block, ahead: tuple[str, str], number: str, i: str, count: str, height: int
+    ) -> None:
+        """Write the product of a stripe of some rows from row ``i`` on, and the program that follows it."""
+        w, sizes = self.w, self.sizes
+        alone = height < self.heights[0]  # its columns are copied by themselves
+        place = w.assign(f"and i64 {number}, {0 if alone else self.together - 1}")
+        tiles = "0"  # of A in place: whole ones
+        if self.by_amx and not self.transposed:
+            whole_rows = w.assign(f"icmp eq i64 {count}, {height}")
+            tiles = w.either(whole_rows, w.assign(f"udiv i64 {block.units}, {self.tile}"), "0", "i64")
+        copied = w.at(self.memory, w.times(place, STRIPE_BYTES // self.size))
+        with w.when(f"eq i64 {place}, 0"):
+            most = w.smaller(str(height if alone else self.together * self.heights[0]), w.minus(part.rows, i))
+            self._copy_stripe(block, i, most, height, tiles)
+
+        line, other = w.unit(block.target, w.times(i, sizes.n), self.c_stored), block.before
+        others = self._next_stripe(block, ahead, number, i, place, height, tiles)
+        others += f", ptr {block.shifts}" if self.shifted else ""
+        self._call(block, height, copied, count, others, line, w.at(other, w.times(i, block.before_row)))
+        with w.when(f"ne i1 {block.last}, 0"):
+            top = w.plus(w.plus(w.times(part.member, sizes.m), part.i0), i)
+            by_rows = w.assign(f"icmp ne i64 {sizes.length}, 0")
+            unit = w.either(by_rows, "1", sizes.n, "i64")
+            beyond, every = w.times(w.plus(top, count), unit), w.either(by_rows, sizes.length, "1", "i64")
+            size = w.either(by_rows, sizes.n, w.times(w.times(sizes.m, sizes.n), unit), "i64")
+            w.write(
+                f"call void {self.follows}(ptr {self.arrays}, ptr null, i64 {w.times(top, unit)}, i64 {beyond}, "
+                f"i64 {every}, i64 {size})"
+            )
+
+    def _copy_stripe(self, block: _Block, i: str, most: str, height: int, tiles: str) -> None:
+        """Write the copies of up to ``most`` rows of A from row ``i`` on, but for tiles that AMX reads in place."""
+        w, sizes = self.w, self.sizes
+        pieces = [(block.lines, block.units, self.memory)]
+        if self.parts > 1:  # the two numbers of a unit are apart in A, unless a chunk has all of a group
+            group = sizes.group
+            lines = w.unit(block.lines, w.minus(block.p, w.divided(block.p, group)[1]), self.a_stored)
+            whole = w.assign(f"icmp sle i64 {group}, {sizes.chunk}")
+            length, other_length = (w.either(whole, x, block.units, "i64") for x in (block.depth, "0"))
+            other = w.unit(lines, group, self.a_stored)
+            pieces = [(lines, length, self.memory), (other, other_length, w.at(self.memory, length))]
+        for piece, deep, to in pieces:
+            rows = w.unit(piece, w.times(i, self.a_row), self.a_stored)
+            if self.by_amx:
+                rows = w.unit(rows, w.times(tiles, self.tile), self.a_stored)
+                deep, to = w.minus(deep, w.times(tiles, self.tile)), w.at(to, w.times(tiles, TILE * STRIPE_ROWS))
+            given = f"i64 {deep}, i64 {most}, i64 {height}, i64 {sizes.a_line}, ptr {to}"
+            w.write(f"call void @copy_stripes(ptr {rows}, {given})")
+
+    def _next_stripe(
+        self, block: _Block, ahead: tuple[str, str], number: str, i: str, place: str, height: int, tiles: str
+    ) -> str:
+        """Return the arguments for fetching the next stripe while one is multiplied; for AMX also of A in place."""
+        w, sizes, lines = self.w, self.sizes, block.lines
+        a_distance, rows = w.times(sizes.a_line, STORED[self.a_stored].bytes), w.plus(i, height)
+        if self.by_amx:
+            step = w.times(a_distance, self.tile) if self.transposed else str(LINE)
+            here = w.unit(lines, w.times(i, self.a_row), self.a_stored)
+            after = w.unit(lines, w.times(rows, self.a_row), self.a_stored)
+            return f", ptr {here}, i64 {a_distance}, i64 {tiles}, ptr {after}, i64 {step}"
+        if self.transposed:  # the columns of the next stripes that are copied together, some by each of these
+            rows = w.plus(w.plus(i, STRIPES * self.heights[0]), w.times(place, 4))
+        a_bytes = str(LINE) if self.transposed else w.times(block.units, STORED[self.a_stored].bytes)
+        after = w.unit(lines, w.times(rows, self.a_row), self.a_stored)
+        given, turns = ahead
+        return f", ptr {after}, i64 {a_distance}, i64 {a_bytes}, {given}, i64 {w.times(number, turns)}"
+
+    def _sum_rows(self, part: _Part, block: _Block) -> None:
+        """Write the sum of the rows of a block of B, where it is wanted."""
+        w, sizes = self.w, self.sizes
+        unfollowed, wanted = (w.assign(f"icmp {x}, 0") for x in (f"eq i64 {sizes.code}", f"ne i64 {sizes.length}"))
+        wanted = w.assign(f"and i1 {unfollowed}, {wanted}")
+        with w.when(f"ne i1 {wanted}, 0"), w.when(f"eq i64 {w.plus(part.i0, part.rows)}, {sizes.m}"):
+            line = w.unit(self.arrays, w.plus(part.j0, block.j), self.c_stored)
+            self._call(block, 0, self.memory, "1", "", line, w.either(block.begins, block.before, line))
+
+    def _call(self, block: _Block, height: int, a: str, count: str, others: str, line: str, other: str) -> None:
+        """Write the calls of a stripe's function, for columns in place and for others; of 0 rows it sums those of B."""
+        w = self.w
+
+        def call(kind: str, from_column: str, columns: str, in_place: str) -> None:
+            panel, place = (
+                w.at(block.panels, w.times(from_column, block.depth)),
+                w.unit(line, from_column, self.c_stored),
+            )
+            added = w.at(other, w.times(from_column, block.before_column))
+            w.write(
+                f"call void @{kind}_{height}(ptr {a}, ptr {block.source}, i64 {self.sizes.b_row}, i64 {in_place}, "
+                f"ptr {panel}, i64 {block.tall}, i64 {block.depth}, ptr {place}, i64 {self.sizes.n}, ptr {added}, "
+                f"i64 {block.before_row}, i64 {block.before_column}, i64 {count}, i64 {columns}{others})"
+            )
+
+        if not self.narrow:
+            call("stripe", "0", block.some, block.whole)
+            return
+        # what is read in place is widened in registers, the panel beside it was when it was copied
+        with w.when(f"sgt i64 {block.first}, 0"):
+            call("widened", "0", block.first, block.whole)
+        with w.when(f"slt i64 {block.first}, {block.some}"):
+            call("stripe", block.first, w.minus(block.some, block.first), "0")

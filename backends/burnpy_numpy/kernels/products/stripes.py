@@ -1,0 +1,416 @@
+"""The functions that multiply a stripe of A by a block of B: by vectors of numbers or of words, or by AMX, whose
+registers hold tiles of 16 rows of 16 words; and those that add up the rows of B.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from burnpy_numpy.kernels.compiler.vectors import Vector
+from burnpy_numpy.kernels.products.copies import (
+    LINE,
+    ROW_BYTES,
+    STORED,
+    STRIPE,
+    STRIPE_BYTES,
+    STRIPE_ROWS,
+    STRIPES,
+    TILE,
+    VECTORS,
+    ProductLines,
+    WordLines,
+    Words,
+    stripe_vectors,
+)
+
+UNROLLED = 4
+"""The rows of a panel that are multiplied in a turn."""
+_ROWS_AHEAD = 16
+"""The number of rows of a panel by which it is fetched ahead."""
+MOST_BYTES = 4096
+"""The most bytes of a row of A in a chunk for AMX. The sums' bits do not depend on it."""
+_AHEAD = 64
+"""The number of lines of a panel by which it is fetched ahead for AMX if there are few rows."""
+_A_AHEAD = 4
+"""The lines of the next stripe of A that are fetched with each tile."""
+_CHAINS = 8
+"""The number of sums that make up the sum of rows of B."""
+_DEEP = 256
+"""The words of a column from which the places of the results are fetched before they are written."""
+CONFIGURATION = "@configuration = internal constant [16 x i32] [i32 1, i32 0, i32 0, i32 0, {}, {}], align 64".format(
+    ", ".join(["i32 4194368"] * 4 + ["i32 0"] * 4), ", ".join(["i32 269488144"] * 2 + ["i32 0"] * 2)
+)
+"""AMX's table of eight registers: 1, the form; from byte 16 on their bytes in a row, each 16 bits; from 48 on rows."""
+
+
+def stripe_heights(registers: int, by: str) -> tuple[int, ...]:
+    """Return the numbers of rows of tiles, the largest first, for a processor with so many vector registers; those of
+    AMX hold tiles."""
+    if by == "amx":
+        return STRIPE_ROWS, TILE
+    return (12, 8, 4) if registers >= 32 else (6, 4, 2)
+
+
+def copied_bytes(transposed: bool, by: str) -> int:
+    """Return the memory of the stripes that are copied together, if the columns of A lie together or its rows do."""
+    if by == "amx":
+        return STRIPE_ROWS * MOST_BYTES
+    return STRIPE_BYTES * (STRIPES if transposed else 1)
+
+
+class StripeLines(WordLines):
+    """The lines of a function that multiplies a stripe."""
+
+    def multiplied(self, x: Vector, y: Vector, total: Vector, words: Words | None) -> Vector:
+        """Return a sum plus x · y, numbers of A and B; of words, plus the products of all numbers in them."""
+        if words is None or words.by == "pairs":
+            return self.fma(x, y, total)
+        kind, half = self.type(total.dtype), words.stored == "bfloat16"
+        words_kind = f"<{2 * self.width} x bfloat>" if half else f"<{4 * self.width} x i8>"
+        name = f"@llvm.x86.{'avx512bf16.dpbf16ps' if half else 'avx512.vpdpbusd'}.{32 * self.width}"
+        self.declared.add(f"declare {kind} {name}({kind}, {words_kind}, {words_kind})")
+        factors = (y, x) if words.stored == "uint8" else (x, y)  # the one without signs is first
+        texts = [self.assign(f"bitcast {self.type('int32')} {each.text} to {words_kind}") for each in factors]
+        given = ", ".join([f"{kind} {total.text}", *(f"{words_kind} {text}" for text in texts)])
+        return Vector(self.assign(f"call {kind} {name}({given})"), total.dtype)
+
+    def place_in(self, pointer: str, index: str | int, stored: str) -> str:
+        """Return the address of an element of C."""
+        return self.at(pointer, index) if stored == self.dtype else self.unit(pointer, index, stored)
+
+    def store_row(self, xs: list[Vector], pointer: str, left: str | None, stored: str) -> None:
+        """Store vectors of a row of C, rounded to its dtype; none from ``left`` numbers on."""
+        if stored != self.dtype:
+            self.store_rounded(xs[0], xs[1], pointer, left)
+            return
+        for v, x in enumerate(xs):
+            mask = None if left is None else self.below(self.plus(left, -v * self.width))
+            self.store(x, self.at(pointer, v * self.width), mask)
+
+    def store_rounded(self, low: Vector, high: Vector, pointer: str, left: str | None) -> None:
+        """Store two vectors of float32, without subnormal numbers, as the nearest bfloat16, ties to even; none from
+        ``left`` numbers on."""
+        kind, given, rounded = f"<{2 * self.width} x bfloat>", self.type("float32"), "llvm.x86.avx512bf16.cvtne2ps2bf16"
+        self.declared.add(f"declare {kind} @{rounded}.512({given}, {given})")
+        text = self.assign(f"call {kind} @{rounded}.512({given} {high.text}, {given} {low.text})")
+        if left is None:
+            self.write(f"store {kind} {text}, ptr {pointer}, align 2")
+            return
+        with self.of_width(2 * self.width):
+            mask, masks = self.below(left), self.type("bool")
+        stored, full = f"<{2 * self.width} x i16>", f"@llvm.masked.store.v{2 * self.width}i16.p0"
+        bits = self.assign(f"bitcast {kind} {text} to {stored}")
+        self.declared.add(f"declare void {full}({stored}, ptr, i32, {masks})")
+        self.write(f"call void {full}({stored} {bits}, ptr {pointer}, i32 2, {masks} {mask})")
+
+    def amx(self, instruction: str, arguments: str = "") -> None:
+        """Write an instruction of AMX; its registers are numbers."""
+        kinds = ", ".join([argument.split()[0] for argument in arguments.split(", ")]) if arguments else ""
+        self.declared.add(f"declare void @llvm.x86.{instruction}({kinds})")
+        self.write(f"call void @llvm.x86.{instruction}({arguments})")
+
+
+def finish(dtype: str, width: int, c_stored: str) -> ProductLines:
+    """Return the function that adds the sums of a tile to what was before, for some of its rows and columns."""
+    w = StripeLines(dtype, width)
+    masks = [w.below(w.plus("%columns", -v * width)) for v in range(VECTORS)]
+    with w.loop("0", "%rows") as i:
+        line, before = w.place_in("%c", w.times(i, "%c_row"), c_stored), w.at("%before", w.times(i, "%before_row"))
+        sums, found = w.at("%sums", w.times(i, VECTORS * width)), list[Vector]()
+        for v, mask in enumerate(masks):
+            x = w.load(w.at(sums, v * width), dtype, None)
+            found.append(w.add(x, w.load(w.at(before, v * width), dtype, mask)))
+        w.store_row(found, line, "%columns", c_stored)
+    return w.named("finish", "ptr %sums, ptr %c, i64 %c_row, ptr %before, i64 %before_row, i64 %rows, i64 %columns")
+
+
+def stripe(
+    dtype: str,
+    width: int,
+    height: int,
+    transposed: bool,
+    c_stored: str,
+    b_stored: str = "",
+    words: Words | None = None,
+    shifted: bool = False,
+) -> ProductLines:
+    """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B.
+
+    Args:
+        dtype: the dtype of the sums.
+        width: the number of elements of a vector.
+        height: the rows of a tile.
+        transposed: whether A was copied as columns.
+        c_stored: the dtype of C.
+        b_stored: a dtype of 16 bits, if B is read in place in whole panels.
+        words: how numbers lie in words, if these are multiplied.
+        shifted: whether sums begin with a number for each column, see `Words.shifts`.
+    """
+    w, lanes = StripeLines(dtype, width), VECTORS * width
+    room = w.room(height * lanes, dtype)
+    all_rows = w.assign(f"icmp eq i64 %rows, {height}")
+    tile = _Tile(height, transposed, b_stored or dtype, words)
+    with w.loop("0", w.upper("%columns", lanes)) as panel:
+        j, b, b_row = w.panel(panel, b_stored)
+        left, c = w.minus("%columns", j), w.place_in("%c", j, c_stored)
+        before = w.at("%before", w.times(j, "%before_column"))
+        for i in range(height):  # what is written comes while the sums are computed
+            for v in range(VECTORS if c_stored == dtype else 1):
+                w.prefetch(w.place_in(c, w.plus(w.times("%c_row", i), v * width), c_stored))
+        at = w.at("%shifts", j) if shifted else None
+        with w.when(f"sgt i64 {left}, {width}"):
+            sums = _multiplied(w, tile, (panel, b, b_row), VECTORS, at)
+            full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
+            with w.when(f"ne i1 {full}, 0"):
+                for i, row in enumerate(sums):
+                    line, other = w.place_in(c, w.times("%c_row", i), c_stored), w.at(before, w.times("%before_row", i))
+                    found = [w.add(x, w.load(w.at(other, v * width), dtype, None)) for v, x in enumerate(row)]
+                    w.store_row(found, line, None, c_stored)
+            with w.when(f"eq i1 {full}, 0"):
+                _finish_some(w, room, sums, c, before, left)
+        with w.when(f"sle i64 {left}, {width}"):
+            sums = _multiplied(w, tile, (panel, b, b_row), 1, at)
+            _finish_some(w, room, sums, c, before, left)
+    shifts = ", ptr %shifts" if shifted else ""
+    return w.named(f"{'widened' if b_stored else 'stripe'}_{height}", STRIPE + _FETCHED + shifts)
+
+
+_FETCHED = (
+    ", ptr %a_next, i64 %a_distance, i64 %a_bytes, i64 %a_speed, i64 %a_panels, "
+    "ptr %b_next, i64 %b_distance, i64 %b_bytes, i64 %b_speed, i64 %b_turns"
+)
+"""The parameters of lines that a stripe's product fetches into the second cache: with the first panels the next stripe
+of A, with the others a part of the next block of B. Each has the address of its lines, their distance, their bytes, and
+the bytes by which a turn goes on; B has the turns before."""
+
+
+class _Tile(NamedTuple):
+    """The factors of a tile of sums: its rows, whether A was copied as columns, the dtype of B, and its words."""
+
+    height: int
+    transposed: bool
+    stored: str
+    words: Words | None
+
+
+def _finish_some(w: ProductLines, room: str, sums: list[list[Vector]], c: str, before: str, left: str) -> None:
+    """Write the call of `finish`."""
+    for i, row in enumerate(sums):
+        for v, x in enumerate(row):
+            w.store(x, w.at(room, (i * VECTORS + v) * w.width), None)
+    w.write(f"call void @finish(ptr {room}, ptr {c}, i64 %c_row, ptr {before}, i64 %before_row, i64 %rows, i64 {left})")
+
+
+def _multiplied(
+    w: StripeLines, tile: _Tile, panel: tuple[str, str, str], vectors: int, shifts: str | None
+) -> list[list[Vector]]:
+    """Write the loop over a chunk, and return the sums of each row. The panel: its number, address and row's length."""
+    dtype, (number, b, b_row) = w.dtype, panel
+    starts = [
+        w.constant(0.0, dtype) if shifts is None else w.load(w.at(shifts, v * w.width), dtype, None)
+        for v in range(vectors)
+    ]
+    totals = [[w.variable(start) for start in starts] for _ in range(tile.height)]
+    turns, fetches_a = w.divided("%depth", str(UNROLLED))[0], w.assign(f"icmp slt i64 {number}, %a_panels")
+    distance, size, speed = (w.either(fetches_a, f"%a_{x}", f"%b_{x}", "i64") for x in ("distance", "bytes", "speed"))
+    begin = w.times(w.minus(number, w.either(fetches_a, "0", "%a_panels", "i64")), turns)
+    begin = w.plus(begin, w.either(fetches_a, "0", "%b_turns", "i64"))
+    lines, first = w.divided(w.times(begin, speed), size)
+    source = w.unit(w.either(fetches_a, "%a_next", "%b_next"), w.times(lines, distance), "int8")
+    to_line, in_line = w.count("0"), w.count(first)
+    with w.loop("0", turns) as turn:
+        line, at = w.number(to_line, 0), w.number(in_line, 0)
+        w.prefetch(w.unit(source, w.plus(line, at), "int8"), 2)
+        further = w.plus(at, speed)
+        ends = w.assign(f"icmp sge i64 {further}, {size}")
+        w.set_number(in_line, w.either(ends, "0", further, "i64"))
+        w.set_number(to_line, w.either(ends, w.plus(line, distance), line, "i64"))
+        for k in range(UNROLLED):
+            _multiply_row(w, tile, totals, (b, b_row), w.plus(w.times(turn, UNROLLED), k))
+    with w.loop(w.times(turns, UNROLLED), "%depth") as p:
+        _multiply_row(w, tile, totals, (b, b_row), p)
+    return [[w.get(total, dtype) for total in mine] for mine in totals]
+
+
+def _multiply_row(w: StripeLines, tile: _Tile, totals: list[list[str]], panel: tuple[str, str], p: str) -> None:
+    """Add the products of a row of a panel to the sums."""
+    (b, b_row), (_, transposed, stored, words), vectors = panel, tile, len(totals[0])
+    kind = w.dtype if words is None else "int32"
+    row, column = (1, stripe_vectors(w.width) * w.width) if transposed else (ROW_BYTES // STORED[kind].bytes, 1)
+    line = w.unit(b, w.times(p, b_row), stored)
+    places = [w.unit(line, v * w.width, stored) for v in range(vectors)]
+    ys = [w.widened(at, stored, None) if words is None else w.load(at, kind, None) for at in places]
+    ahead = w.unit(line, w.times(b_row, _ROWS_AHEAD), stored)
+    for v in range(vectors):
+        w.prefetch(w.unit(ahead, v * w.width, stored))
+    factors = w.at("%a", w.times(p, column))
+    for i, mine in enumerate(totals):
+        x = w.load_one(w.at(factors, i * row), kind)
+        for total, y in zip(mine, ys, strict=True):
+            w.set(total, w.multiplied(x, y, w.get(total, w.dtype), words))
+
+
+def stripe_by_amx(dtype: str, width: int, height: int, transposed: bool, stored: tuple[str, str, str]) -> ProductLines:
+    """Return the function that multiplies a stripe of up to ``height`` rows of A by a block of B, both of words, by
+    AMX; ``stored`` are the dtypes of A, B and C.
+
+    An instruction multiplies 16 rows by 16 columns. Of bfloat16, it adds the products of even places, and those of odd
+    places, in order; then both, to what was before. Sums are in registers 0 to 3; A is in 4 and 5, and B in 6 and 7.
+    Tiles of A that are in place are read there with the first panel, and copied meanwhile. What a panel gives is
+    written while the next one is multiplied.
+    """
+    w, lanes, tall = StripeLines(dtype, width), VECTORS * width, range(height // TILE)
+    (a_stored, b_stored, c_stored), size = stored, STORED[dtype].bytes
+    rooms, row, tile_row = w.room(2 * height * lanes, dtype), str(lanes * size), str(TILE * size)
+    tiles = [(t, v) for t in tall for v in range(VECTORS)]
+    signs = "".join("s" if stored == "int8" else "u" for stored in (a_stored, b_stored))
+    multiplies = f"tdpb{signs}d" if dtype == "int32" else "tdpbf16ps"
+    all_rows = w.assign(f"icmp eq i64 %rows, {height}")
+
+    def sums(how: str, pointer: str, distance: str) -> None:
+        for t, v in tiles:
+            at = w.at(w.unit(pointer, w.times(distance, t * TILE), "int8"), v * width)
+            w.amx(how, f"i8 {t * VECTORS + v}, ptr {at}, i64 {distance}")
+
+    def multiply(q: str, b: str, ahead: str, in_place: bool) -> None:
+        """Add the products of tiles of A; with them, a part of the next stripe of A comes into the second cache."""
+        line = w.times(q, TILE)
+        for k in range(_A_AHEAD):
+            w.prefetch(w.unit(w.unit(ahead, w.times(q, "%a_step"), "int8"), w.times("%a_distance", k), "int8"), 2)
+        for v in range(VECTORS):
+            at = w.at(b, w.plus(w.times(line, lanes), v * width))
+            w.amx("tileloadd64", f"i8 {6 + v}, ptr {at}, i64 {row}")
+            for k in range(TILE if height == TILE else 0):  # few rows: B comes from memory, and is read once
+                w.prefetch(w.at(b, w.plus(w.times(w.plus(line, _AHEAD + k), lanes), v * width)))
+        for t in tall:
+            copied = w.at("%a", w.plus(w.times(line, STRIPE_ROWS), t * TILE * TILE))
+            if in_place:
+                at = w.unit(w.unit("%a_rows", w.times("%a_distance", t * TILE), "int8"), w.times(q, tile_row), "int8")
+                w.amx("tileloadd64", f"i8 {4 + t}, ptr {at}, i64 %a_distance")
+                w.amx("tilestored64", f"i8 {4 + t}, ptr {copied}, i64 {tile_row}")
+            else:
+                w.amx("tileloadd64", f"i8 {4 + t}, ptr {copied}, i64 {tile_row}")
+        for t, v in tiles:
+            w.amx(multiplies, f"i8 {t * VECTORS + v}, i8 {4 + t}, i8 {6 + v}")
+
+    def finish(panel: str, left: str) -> None:
+        """Write the call of `finish_by_amx`."""
+        c = w.unit("%c", w.times(panel, lanes), c_stored)
+        w.write(f"call void @finish(ptr {room(panel)}, ptr {c}, i64 %c_row, i64 %rows, i64 {left})")
+
+    def room(panel: str) -> str:
+        return w.at(rooms, w.times(w.assign(f"and i64 {panel}, 1"), height * lanes))
+
+    zeros = w.assign(f"icmp eq i64 {w.assign('or i64 %before_row, %before_column')}, 0")  # the first ones, of no row
+    panels = w.upper("%columns", lanes)
+    with w.loop("0", panels) as panel:
+        j = w.times(panel, lanes)
+        b, left, sums_of = w.at("%panels", w.times(j, "%tall")), w.minus("%columns", j), room(panel)
+        c, before = w.unit("%c", j, c_stored), w.at("%before", w.times(j, "%before_column"))
+        full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
+        with w.when(f"ne i1 {zeros}, 0"):
+            for t, v in tiles:
+                w.amx("tilezero", f"i8 {t * VECTORS + v}")
+        with w.when(f"eq i1 {zeros}, 0"):
+            with w.when(f"ne i1 {full}, 0"):
+                sums("tileloadd64", before, w.times("%before_row", size))
+            with w.when(f"eq i1 {full}, 0"):
+                for v in range(VECTORS):
+                    mask = w.below(w.plus(left, -v * width))
+                    with w.loop("0", "%rows") as i:
+                        x = w.load(w.at(before, w.plus(w.times(i, "%before_row"), v * width)), dtype, mask)
+                        w.store(x, w.at(sums_of, w.plus(w.times(i, lanes), v * width)), None)
+                sums("tileloadd64", sums_of, row)
+        with w.when(f"sge i64 %depth, {_DEEP}"):  # what is written comes while the sums are computed
+            for k in range(height):
+                for line in range(0, STORED[c_stored].bytes * lanes, LINE):
+                    w.prefetch(w.unit(w.unit(c, w.times("%c_row", k), c_stored), line, "int8"))
+        lines = w.times("%a_distance", w.times(w.assign(f"and i64 {panel}, {STRIPE_ROWS // _A_AHEAD - 1}"), _A_AHEAD))
+        ahead = w.unit("%a_next", lines, "int8")
+        begin = "0"
+        if not transposed:
+            begin = w.either(w.assign(f"icmp eq i64 {panel}, 0"), "%in_place", "0", "i64")
+            with w.loop("0", begin) as q:
+                multiply(q, b, ahead, True)
+        with w.loop(begin, w.upper("%depth", TILE)) as q:
+            multiply(q, b, ahead, False)
+        with w.when(f"sgt i64 {panel}, 0"):
+            finish(w.plus(panel, -1), str(lanes))
+        sums("tilestored64", sums_of, row)
+    last = w.plus(panels, -1)
+    finish(last, w.minus("%columns", w.times(last, lanes)))
+    return w.named(f"stripe_{height}", STRIPE + _PLACE)
+
+
+_PLACE = ", ptr %a_rows, i64 %a_distance, i64 %in_place, ptr %a_next, i64 %a_step"
+"""The parameters of A: the address of its lines and the bytes between them; the tiles that are in place; the lines of
+the next stripe; and the bytes from one tile of it to the next."""
+
+
+def finish_by_amx(dtype: str, width: int, c_stored: str) -> ProductLines:
+    """Return the function that writes the sums of a panel, rounded to the dtype of C."""
+    w, lanes = StripeLines(dtype, width), VECTORS * width
+
+    def finish(masked: bool) -> None:
+        with w.loop("0", "%rows") as i:
+            source, to = w.at("%sums", w.times(i, lanes)), w.unit("%c", w.times(i, "%c_row"), c_stored)
+            xs = [w.load(w.at(source, v * width), dtype, None) for v in range(VECTORS)]
+            w.store_row(xs, to, "%left" if masked else None, c_stored)
+
+    w.in_two_ways(finish, [(str(lanes), "%left")])
+    return w.named("finish", "ptr %sums, ptr %c, i64 %c_row, i64 %rows, i64 %left")
+
+
+def sum_of_rows(dtype: str, width: int, words: Words | None, stored: str, c_stored: str) -> ProductLines:
+    """Return the function that adds the sum of the rows of a block of B to what was before; see `ProductLines.panel`.
+
+    Every `_CHAINS`-th row is added to the same sum, and then these, as a sum in order loses more digits.
+    """
+    w, lanes, each = StripeLines(dtype, width), VECTORS * width, 1 if words is None else words.each
+    zero = w.constant(0.0, dtype)
+    with w.loop("0", w.upper("%columns", lanes)) as panel:
+        j, b, b_row = w.panel(panel, stored)
+        totals = [[w.variable(zero) for _ in range(VECTORS)] for _ in range(_CHAINS)]
+
+        def add(line: str, chain: int) -> None:
+            start = w.unit(b, w.times(line, b_row), stored or dtype)
+            for v in range(VECTORS):
+                at = w.unit(start, v * width, stored or dtype)
+                if words is None:
+                    xs = [w.widened(at, stored or dtype, None)]
+                else:
+                    xs = [w.number_in(w.load(at, "int32", None), k, words.stored) for k in range(each)]
+                for total, x in zip(totals[chain:], xs, strict=False):
+                    w.set(total[v], w.add(w.get(total[v], dtype), x))
+
+        turns, _ = w.divided("%depth", str(_CHAINS // each))
+        with w.loop("0", turns) as turn:
+            for chain in range(0, _CHAINS, each):
+                add(w.plus(w.times(turn, _CHAINS // each), chain // each), chain)
+        with w.loop(w.times(turns, _CHAINS // each), "%depth") as line:
+            add(line, 0)
+        found, before, left = [], w.at("%before", w.times(j, "%before_column")), w.minus("%columns", j)
+        masks = [w.below(w.plus(left, -v * width)) for v in range(VECTORS)]
+        for v, mask in enumerate(masks):
+            xs = [w.get(total[v], dtype) for total in totals]
+            while len(xs) > 1:
+                xs = [w.add(x, y) for x, y in zip(xs[::2], xs[1::2], strict=True)]
+            found.append(w.add(xs[0], w.load(w.at(before, v * width), dtype, mask)))
+        w.store_row(found, w.unit("%c", j, c_stored), left, c_stored)
+    return w.named(f"{'widened' if stored else 'stripe'}_0", STRIPE)
+
+
+def shifts_of_columns(dtype: str, width: int, words: Words) -> ProductLines:
+    """Return the function that writes what is added to each column of a block if A is shifted; see `Words.shifts`."""
+    w, lanes = StripeLines(dtype, width), VECTORS * width
+    ones, factor = w.constant(0x01010101, dtype), w.constant(-128 if words.stored == "int8" else 128, dtype)
+    with w.loop("0", w.upper("%columns", lanes)) as panel:
+        j = w.times(panel, lanes)
+        totals, b = [w.variable(w.constant(0, dtype)) for _ in range(VECTORS)], w.at("%panels", w.times(j, "%depth"))
+        with w.loop("0", "%depth") as line:
+            for v, total in enumerate(totals):
+                y = w.load(w.at(b, w.plus(w.times(line, lanes), v * width)), dtype, None)
+                w.set(total, w.multiplied(ones, y, w.get(total, dtype), words))
+        for v, total in enumerate(totals):
+            w.store(w.binary("mul", w.get(total, dtype), factor), w.at("%to", w.plus(j, v * width)), None)
+    return w.named("shifts_of_columns", "ptr %panels, i64 %depth, i64 %columns, ptr %to")
