@@ -252,6 +252,7 @@ def total(x: Any, dims: Dims, keepdim: bool) -> Any:
 
 
 def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
+    """Return the sum of C-contiguous memory, over one group of neighbouring dimensions after the other."""
     if x.size < _SMALL or not dims:
         return _add(x, dims, None, None, keepdim)
     length = math.prod([x.shape[d] for d in dims])
@@ -264,29 +265,32 @@ def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
             return _of_repeated(x, repeated, dims, keepdim)
         x = np.ascontiguousarray(x)
     group = next(k for k in range(len(dims)) if dims[-1] - dims[k] == len(dims) - 1 - k)
-    if group:  # the last dims, and then those that are not beside them
-        if length <= _PART:
-            return _add(x, dims, None, None, keepdim)
+    if group and length > _PART:
         out = _total(_total(x, dims[group:], True), dims[:group], True)
-        return out.reshape(_reduced(x.shape, dims, keepdim))
-    if len(dims) == x.ndim:
-        out = _everything(x.reshape(-1))
-    elif length < 2:
-        return _add(x, dims, None, None, keepdim)
-    elif dims[-1] == x.ndim - 1:
-        if length > _LONG:  # NumPy adds neighbours in pairs
-            return _add(x, dims, None, None, keepdim)
-        out = x.reshape((-1, length)).dot(row(1, length, x.dtype))
-    elif length > _PART:
-        out = _columns(x.reshape((math.prod(x.shape[: dims[0]]), length, -1)))
-        return out.reshape(_reduced(x.shape, dims, keepdim))
-    elif dims[0] == 0:
-        out = row(1, length, x.dtype).dot(x.reshape((length, -1)))
     else:
-        out = np.matmul(row(1, length, x.dtype), x.reshape((math.prod(x.shape[: dims[0]]), length, -1)))
-    if keepdim:
-        return out.reshape([1 if d in dims else n for d, n in enumerate(x.shape)])
-    return out if out.ndim == x.ndim - len(dims) else out.reshape([n for d, n in enumerate(x.shape) if d not in dims])
+        out = None if group else _over_neighbours(x, dims, length)
+    if out is None:
+        return _add(x, dims, None, None, keepdim)
+    return out if not keepdim and out.ndim == x.ndim - len(dims) else out.reshape(_reduced(x.shape, dims, keepdim))
+
+
+def _over_neighbours(x: Any, dims: Dims, length: int) -> Any:
+    """Return the sum of a C-contiguous array over neighbouring dimensions, in some shape; None to leave it to NumPy.
+
+    ``length`` is the number of elements of a sum.
+    """
+    if len(dims) == x.ndim:
+        return _everything(x.reshape(-1))
+    if length < 2:
+        return None
+    if dims[-1] == x.ndim - 1:  # NumPy adds neighbours in pairs
+        return None if length > _LONG else x.reshape((-1, length)).dot(row(1, length, x.dtype))
+    before = math.prod(x.shape[: dims[0]])
+    if length > _PART:
+        return _columns(x.reshape((before, length, -1)))
+    if dims[0] == 0:
+        return row(1, length, x.dtype).dot(x.reshape((length, -1)))
+    return np.matmul(row(1, length, x.dtype), x.reshape((before, length, -1)))
 
 
 def _of_repeated(x: Any, repeated: list[int], dims: Dims, keepdim: bool) -> Any:

@@ -166,22 +166,23 @@ class Function(FunctionBase):
 def applied(function: type[FunctionBase], args: Sequence[Any], above: int = 0) -> Any:
     """Apply a Function to arguments; returns the results in the form in which forward() returned them.
 
+    forward() runs on the device under all levels, and each level, from the innermost, then records its results.
     ``above`` is the number of levels above that differentiate, where the arguments are those of a batch.
     """
-    name = function.__name__
-    device, arguments = lined_up(f"{name}.apply", args)
+    name = f"{function.__name__}.apply"
+    device, arguments = lined_up(name, args)
     levels = [None] if device is None else devices_of(device)
     plain = levels.pop()
     specs = tuple([spec_of(a) for a in arguments])
-    values = [primitives(arguments)]  # for each level, the outermost first
+    values = [primitives(arguments)]  # for each level, the outermost first, and for the plain device
     needs = []
     for level in levels:
-        needs.append(differentiated(f"{name}.apply", level, specs, values[-1]))
+        needs.append(differentiated(name, level, specs, values[-1]))
         values.append(lowered(level, specs, values[-1]))
     on_plain = tensors(plain, specs, values[-1])
     needed = needs[0] if len(needs) == 1 else tuple([any(n[k] for n in needs) for k in range(len(specs))])
     above += sum(True in n for n in needs)
-    ctx = Context(name, "forward", needed, plain)
+    ctx = Context(function.__name__, "forward", needed, plain)
     beneath = differentiated_beneath(plain, on_plain)
     try:
         if beneath:
@@ -192,23 +193,21 @@ def applied(function: type[FunctionBase], args: Sequence[Any], above: int = 0) -
         ctx._close()
     if not levels:
         return ran.returned
-    hidden: list[int] = []  # the inputs by which the derivative is refused, which are saved as well
-    if ran.lost is not None or ((above > 1 or beneath) and hasattr(function.backward, ONCE)):
-        hidden = [k for k, need in enumerate(needed) if need]
-    call = FunctionCall()
-    call.function, call.attributes, call.materialize = function, ctx.__dict__, ctx._materialize
-    call.arguments, call.outputs = specs, tuple([spec_of_tensor(out) for out in ran.outs])
-    call.saved, call.hidden = (*map(spec_of, ran.saved), *[specs[k] for k in hidden]), len(hidden)
-    call.lost, call.differentiable = ran.lost, ran.differentiable
+    refuses = ran.lost is not None or ((above > 1 or beneath) and hasattr(function.backward, ONCE))
+    hidden = [k for k, need in enumerate(needed) if need and refuses]  # inputs that are saved to refuse derivatives
+    call = FunctionCall(
+        function, ctx.__dict__, ctx._materialize, specs, tuple(map(spec_of_tensor, ran.outs)), ran.differentiable,
+        (*map(spec_of, ran.saved), *[specs[k] for k in hidden]), len(hidden), ran.lost,
+    )  # fmt: skip
     constants, results = primitives((*ran.saved, *[on_plain[k] for k in hidden])), primitives(ran.outs)
     sources = [*ran.sources, *[(0, k) for k in hidden]]
     for k in range(len(levels) - 1, -1, -1):
         pools = (values[k + 1], results, constants)
-        own = [pools[pool][place] for pool, place in sources]
-        results = _RESULTS_ON[type(levels[k])](call, levels[k], needs[k], values[k], results, own)
+        saved = [pools[pool][place] for pool, place in sources]
+        results = _RESULTS_ON[type(levels[k])](call, levels[k], needs[k], values[k], results, saved)
         if k:
             constants = lifted(levels[k], call.saved, constants)
-    return regrouped(ran.returned, [tensor(spec, device, out) for spec, out in zip(call.outputs, results, strict=True)])
+    return regrouped(ran.returned, tensors(device, call.outputs, results))
 
 
 class _Run(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from burnpy.autodiff.joint_nodes import opaque_class
@@ -200,20 +201,9 @@ TAKES = {
 """The arguments of the methods of a Function, in words, for error messages."""
 
 
+@dataclass(slots=True, eq=False)
 class FunctionCall:
     """The data of one call of a Function that all levels share. It holds no tensors except those set on ctx."""
-
-    __slots__ = (
-        "arguments",
-        "attributes",
-        "differentiable",
-        "function",
-        "hidden",
-        "lost",
-        "materialize",
-        "outputs",
-        "saved",
-    )
 
     function: type[FunctionBase]
     attributes: dict[str, Any]  #: the attributes of ctx
@@ -222,7 +212,7 @@ class FunctionCall:
     outputs: tuple[TensorSpec, ...]
     differentiable: tuple[bool, ...]  #: for each output
     saved: tuple[TensorSpec | None, ...]
-    hidden: int  #: how many saved tensors, at the end, are not for ctx
+    hidden: int  #: the number of saved tensors, the last ones, that ctx does not have
     lost: str | None  #: what forward() did that loses second derivatives, for the error message; or None
 
     def context(self, phase: str, needs: tuple[bool, ...], device: Any, saved: Sequence[Any]) -> Context:

@@ -289,6 +289,26 @@ class Grouping:
         Ints and numbers that depend on inputs alone come first, such as counts of updates and checks of indices. Many
         are computed by calls of operations, which would divide the launches of kernels and products.
         """
+        after, waiting = self._dependencies()
+        early = self._early(after)
+        ready = [(key not in early, unit.last, key, unit) for key, unit in self.units.items() if not waiting[key]]
+        heapify(ready)
+        order: list[Unit] = []
+        while ready:
+            unit = heappop(ready)[-1]
+            order.append(unit)
+            for later in after.get(id(unit), ()):
+                waiting[id(later)] -= 1
+                if not waiting[id(later)]:
+                    heappush(ready, (id(later) not in early, later.last, id(later), later))
+        assert len(order) == len(self.units)  # no unit waits for itself
+        return order
+
+    def _dependencies(self) -> tuple[dict[int, list[Unit]], dict[int, int]]:
+        """Return the units that use each unit's results, and the number of units that each one waits for, by id.
+
+        A unit with an effect waits for the one before it.
+        """
         after: dict[int, list[Unit]] = {}
         waiting: dict[int, int] = {}
         effect: Unit | None = None
@@ -306,24 +326,16 @@ class Grouping:
             waiting[id(unit)] = len(before)
             for source in before.values():
                 after.setdefault(id(source), []).append(unit)
+        return after, waiting
+
+    def _early(self, after: Mapping[int, list[Unit]]) -> set[int]:
+        """Return the ids of the units of ints and numbers that depend on no other units."""
         early = {id(unit) for unit in self.units.values() if isinstance(unit, Single) and _counts(unit.node)}
         late = [key for key in self.units if key not in early]
         while late:
-            reached = [id(unit) for key in late for unit in after.get(key, ()) if id(unit) in early]
-            early.difference_update(reached)
-            late = reached
-        ready = [(key not in early, unit.last, key, unit) for key, unit in self.units.items() if not waiting[key]]
-        heapify(ready)
-        order: list[Unit] = []
-        while ready:
-            unit = heappop(ready)[-1]
-            order.append(unit)
-            for later in after.get(id(unit), ()):
-                waiting[id(later)] -= 1
-                if not waiting[id(later)]:
-                    heappush(ready, (id(later) not in early, later.last, id(later), later))
-        assert len(order) == len(self.units)  # no unit waits for itself
-        return order
+            late = [id(unit) for key in late for unit in after.get(key, ()) if id(unit) in early]
+            early.difference_update(late)
+        return early
 
 
 _Fit: TypeAlias = tuple[frozenset[int], dict[int, Role]]

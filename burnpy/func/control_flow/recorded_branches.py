@@ -58,7 +58,8 @@ def recorded_cond(
     chosen = predicate._primitive
     if level is None:
         return outputs_on(device, _choose(sides, chosen, [side.outputs() for side in sides]), sides[0].left)
-    return (_pushed if isinstance(level, Forward) else _tracked)(device, level, sides, chosen)
+    record = _record_with_tangents if isinstance(level, Forward) else _record_with_gradient
+    return record(device, level, sides, chosen)
 
 
 class _Gradients(NamedTuple):
@@ -126,7 +127,7 @@ def _choose(sides: Sequence[_Side], chosen: Traced, outputs: Sequence[list[Ref]]
     return list(one.call.outer.nested(choice, values))
 
 
-def _pushed(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) -> list[Any]:
+def _record_with_tangents(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) -> list[Any]:
     """Record the branches with their tangents, and return the results on the device."""
     places = [k for k in range(len(sides[0].left)) if any(side.left[k].tangent is not None for side in sides)]
     outputs = [
@@ -139,34 +140,44 @@ def _pushed(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) -> 
     return outputs_on(device, results[:count], sides[0].left, level, tangents)
 
 
-def _tracked(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) -> list[Any]:
+def _record_with_gradient(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) -> list[Any]:
     """Record the branches, and a node whose gradient runs the chosen one again; return the results on the device."""
     if any(node.draws for side in sides for node in side.forward):
         raise RecordingError(
             "a compiled function differentiates cond() with a branch that draws random numbers; draw them before, and "
             "pass them as operands"
         )
+    one = sides[0]
     results = _choose(sides, chosen, [side.outputs() for side in sides])
     places = [k for k in range(len(results)) if any(side.left[k].root is not None for side in sides)]
     if not places:
-        return outputs_on(device, results, sides[0].left)
-    specs = [(out.ref.shape, out.ref.dtype) for out in (sides[0].left[k] for k in places)]
-    gradients = [side.gradients(level, places) for side in sides]
-    common = [k for k, e in enumerate(sides[0].entered) if e.leaf is not None]
-    captured = [node for of_side in gradients for node in of_side.captured]
-    recordings = []
-    for side, own in zip(sides, gradients, strict=True):
-        outputs = [own.operands.get(k) or side.call.zeros(side.entered[k].inside) for k in common]
-        for of_side in gradients:
-            outputs += [x if of_side is own else side.call.zeros(x) for x in of_side.captured.values()]
-        recordings.append(side.recording(outputs, own.cotangents))
-    one, two = sides
-    values = [chosen, *one.call.recorder.captures, *two.call.recorder.captures, *one.values()]
-    block = Choice(recordings[0], recordings[1], len(one.values()) + len(places))
-    parents = [*[one.entered[k].node for k in common], *captured]
+        return outputs_on(device, results, one.left)
+    active = [k for k, e in enumerate(one.entered) if e.leaf is not None]
+    block, captured = _gradient_choice(sides, level, places, active)
+    values = [chosen, *[x for side in sides for x in side.call.recorder.captures], *one.values()]
+    specs = [(out.ref.shape, out.ref.dtype) for out in (one.left[k] for k in places)]
+    parents = [*[one.entered[k].node for k in active], *captured]
     floats = [lifted_to(level.inner, results[k]) for k in places]
     recorded = record_outputs(level, _KIND, floats, parents, _vjp, (block, specs, *kept_on(level, values)))
-    return outputs_on(device, results, sides[0].left, level, dict(zip(places, recorded, strict=True)))
+    return outputs_on(device, results, one.left, level, dict(zip(places, recorded, strict=True)))
+
+
+def _gradient_choice(
+    sides: Sequence[_Side], level: Any, places: Sequence[int], active: Sequence[int]
+) -> tuple[Choice, list[Any]]:
+    """Return the choice between the gradients of the branches, and the nodes of the values that they capture.
+
+    Both return the gradients of the ``active`` operands and of what either captures: zeros where one does not use it.
+    """
+    gradients = [side.gradients(level, places) for side in sides]
+    recordings = []
+    for side, own in zip(sides, gradients, strict=True):
+        outputs = [own.operands.get(k) or side.call.zeros(side.entered[k].inside) for k in active]
+        for each in gradients:
+            outputs += [x if each is own else side.call.zeros(x) for x in each.captured.values()]
+        recordings.append(side.recording(outputs, own.cotangents))
+    choice = Choice(recordings[0], recordings[1], len(sides[0].values()) + len(places))
+    return choice, [node for each in gradients for node in each.captured]
 
 
 def _vjp(inner: Any, grads: Sequence[Any], block: Choice, specs: Any, *kept: Any) -> tuple[Any, ...]:
