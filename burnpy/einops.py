@@ -164,7 +164,7 @@ def einsum(*tensors_and_pattern: T | str) -> T:
 
 
 def _misfit(pattern: str, shapes: Sequence[Shape]) -> str:
-    """Return the first misfit of a pattern of `einsum`."""
+    """Return the first mismatch of a pattern of `einsum`."""
     terms = [term.split() for term in pattern.partition("->")[0].split(",")]
     if len(terms) != len(shapes):
         return f"{counted(len(terms), 'term')} for {counted(len(shapes), 'tensor')}"

@@ -267,19 +267,21 @@ class ProgramLaunch(_Launch):
         self._turned = transposed(geometry.rows, geometry.columns)
         self._sums = kernel.passes.is_sum.count(True)
         program, self._chunks = kernel.passes.by_columns, 1
-        rooms = list[tuple[Shape, DType]]()  # for the values of each row that sums over rows need, and for their parts
+        scratch = list[
+            tuple[Shape, DType]
+        ]()  # for the values of each row that sums over rows need, and for their parts
         if kernel.passes.by_rows is not None:
             first = kernel.passes.by_rows
             carried = first.outputs[kernel.passes.is_sum.count(False) :]
-            rooms += [((geometry.rows, 1), dtype_of(first.instructions[k].dtype)) for k in carried]
-        self._carried = len(rooms)
+            scratch += [((geometry.rows, 1), dtype_of(first.instructions[k].dtype)) for k in carried]
+        self._carried = len(scratch)
         if program is not None:
             self._chunks = chunks_of(self._turned)
             dtype = dtype_of(program.instructions[program.outputs[0]].dtype)
             self._wide = float32 if is_half(dtype) else dtype
             if self._chunks > 1:
-                rooms.append(((self._sums, self._chunks, self._turned.rows), self._wide))
-        self.scratch = rooms
+                scratch.append(((self._sums, self._chunks, self._turned.rows), self._wide))
+        self.scratch = scratch
 
     def calls(
         self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]

@@ -160,11 +160,11 @@ class Streams:
         stream = getattr(self._copying, "stream", None)
         if stream is None:
             stream = self._copying.stream = self._xp.cuda.Stream(non_blocking=True)
-            self._copying.takers = {}
-        takers, current = self._copying.takers, self.current()
-        for user in {current.ptr: current, **takers}.values():
+            self._copying.users = {}
+        users, current = self._copying.users, self.current()
+        for user in {current.ptr: current, **users}.values():
             self.follow(stream, user)
-        takers.clear()
+        users.clear()
         token = self.entered.set(Entered(stream, self.entered.get()))
         try:
             made = make()
@@ -175,7 +175,7 @@ class Streams:
         def take() -> T:
             current = self.current()
             current.wait_event(done)
-            takers[current.ptr] = current
+            users[current.ptr] = current
             return made
 
         return take

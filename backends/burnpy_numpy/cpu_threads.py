@@ -9,7 +9,7 @@ calling thread and no thread is started.
 Results that involve sums depend on how the work is divided, but never on which thread does a part: if the workers are
 busy with a job of another thread, the caller does all the parts itself, one after the other.
 
-Kernels are divided by native code, which `crew_of` returns. All else is a Python function, which `shared` calls. Its
+Kernels are divided by native code, which `pool_of` returns. All else is a Python function, which `shared` calls. Its
 caller may be interrupted at any point, by Ctrl-C or by an exception in another signal handler; workers are not. No
 array may be returned or freed while a worker still writes to it, and the workers must not remain acquired. So a job is
 identified by the object itself and not by a counter; the caller finishes it on every exit, again if the first attempt
@@ -88,7 +88,7 @@ LEAST = 1 << 17
 """The minimum number of elements of a part."""
 
 _workers: list[_Worker] = []
-_team: TryLock[_Job] = TryLock()
+_workers_lock: TryLock[_Job] = TryLock()
 """The lock on the workers, owned by the job that they work on."""
 
 
@@ -153,8 +153,8 @@ _allocate, _acquire, _release = [
 _allocate.restype = ctypes.c_void_p
 
 
-class _Bell:
-    """A lock on which the caller waits until all workers have left its job; each worker that leaves rings it.
+class _Event:
+    """A lock on which the caller waits until all workers have left its job; each worker that leaves sets it.
 
     Waiting on one of Python's locks would run signal handlers, which may raise. Waiting on this one does not.
     """
@@ -169,13 +169,13 @@ class _Bell:
         """The lock's address, for native code."""
         return self.lock.value or 0
 
-    def ring(self) -> None:
+    def set(self) -> None:
         """Wake the thread that waits, or let the next wait return at once."""
-        _acquire(self.lock, False)  # without waiting, so that the lock is held even if it was rung already
+        _acquire(self.lock, False)  # without waiting, so that the lock is held even if the event was set already
         _release(self.lock)
 
 
-_bell = _Bell()
+_event = _Event()
 
 
 class _Job:
@@ -199,7 +199,7 @@ class _Job:
         try:
             if self._products:
                 limit(self)
-            if _team.acquire(self):
+            if _workers_lock.acquire(self):
                 _ask(len(self._parts) - 1, self)
             self._take()
         except BaseException as error:
@@ -220,14 +220,14 @@ class _Job:
             try:
                 del self._parts[:]
                 while self._inside:
-                    _acquire(_bell.lock, True)
+                    _acquire(_event.lock, True)
                 self._work = _nothing  # a worker that arrives later keeps the job, but not the arrays
                 self._over = True  # it finds no parts, and is not waited for
             except BaseException as error:
                 self._failures += [(-1, error)]
         if self._products:
             unlimit(self)
-        _team.release(self)
+        _workers_lock.release(self)
 
     def forget(self) -> None:
         """Drop the exceptions: their tracebacks refer to the job, a cycle that would stay until garbage collection."""
@@ -240,7 +240,7 @@ class _Job:
             self._take()
         finally:
             self._inside.remove(worker)
-            _bell.ring()
+            _event.set()
 
     def lose(self) -> None:
         """Fail the job in a forked child, in which the workers that were working on it do not exist."""
@@ -251,7 +251,7 @@ class _Job:
             )
             self._failures.append((-1, error))
             self._inside.clear()
-            _bell.ring()
+            _event.set()
 
     def _take(self) -> None:
         """Take parts until none is left. They are started in order, so that the first failure does not depend on
@@ -289,11 +289,11 @@ def _ready(count: int) -> Sequence[_Worker]:
     return _workers[:count]
 
 
-GATE, BELL, FIRST_BELL = 1, 4, 5
-"""Places among the words of a crew."""
+GATE, EVENT, FIRST_EVENT = 1, 4, 5
+"""Places among the words of a thread pool."""
 
 
-class Crew:
+class ThreadPool:
     """The workers as native code calls them, see `burnpy_numpy.kernels.compiler.entry.SHARE`.
 
     Python hands a job to a worker in some 50 µs, as both threads need the interpreter's lock for it, and native code in
@@ -302,55 +302,55 @@ class Crew:
 
     def __init__(self, share: Entry, serve: Entry) -> None:
         self.share, self._serve = share, serve
-        self.words = np.zeros(FIRST_BELL + _MOST, np.int64)
-        self._bell = _Bell()
-        self.words[GATE], self.words[BELL] = 1, self._bell.address
+        self.words = np.zeros(FIRST_EVENT + _MOST, np.int64)
+        self._event = _Event()
+        self.words[GATE], self.words[EVENT] = 1, self._event.address
 
     def enlist(self, place: int, worker: _Worker) -> None:
         """Have a worker serve here from now on, if it does not yet."""
-        if not self.words[FIRST_BELL + place]:
+        if not self.words[FIRST_EVENT + place]:
             worker.join(self, place + 1)
-            self.words[FIRST_BELL + place] = worker.bell.address  # last, in case this is interrupted
+            self.words[FIRST_EVENT + place] = worker.event.address  # last, in case this is interrupted
 
-    def serve(self, number: int, bell: _Bell, called: Any) -> None:
-        """Take parts of jobs in native code whenever the bell is rung, until ``called`` is not 0.
+    def serve(self, number: int, event: _Event, called: Any) -> None:
+        """Take parts of jobs in native code whenever the event is set, until ``called`` is not 0.
 
         ``number`` is the worker's among the threads of a job, whose first one is the caller.
         """
-        self._serve(0, 0, 4, self.words, number, bell.address, called)
+        self._serve(0, 0, 4, self.words, number, event.address, called)
 
 
-_crew: list[Crew] = []
-"""The crew, once kernels have work for it."""
+_pool: list[ThreadPool] = []
+"""The pool, once kernels have work for it."""
 
 
-def crew_of(size: int, each: float) -> tuple[Crew | None, int]:
-    """Return the crew for a job of native code, and the number of threads that it gets, with the caller's.
+def pool_of(size: int, each: float) -> tuple[ThreadPool | None, int]:
+    """Return the pool for a job of native code, and the number of threads that it gets, with the caller's.
 
-    There is no crew, and one thread, if the work is small or the crew's code could not be compiled.
+    There is no pool, and one thread, if the work is small or the pool's code could not be compiled.
 
     Args:
         size: the length of the range to divide.
         each: the number of array elements per element of the range, see `shared`.
     """
     team = part_count(size, each)
-    if team <= 1 or not (_crew or compile_crew()):
+    if team <= 1 or not (_pool or compile_pool()):
         return None, 1
-    crew = _crew[0]
+    pool = _pool[0]
     for place, worker in enumerate(_ready(team - 1)):
-        crew.enlist(place, worker)
-    return crew, team
+        pool.enlist(place, worker)
+    return pool, team
 
 
-def compile_crew() -> bool:
-    """Compile the crew's code; return whether that was possible."""
+def compile_pool() -> bool:
+    """Compile the pool's code; return whether that was possible."""
     from burnpy_numpy.kernels.compiler.entry import SERVE, SHARE, TABLE
     from burnpy_numpy.kernels.kernel import loaded
 
     share, serve = loaded("share", SHARE, lambda: SHARE, TABLE), loaded("serve", SERVE, lambda: SERVE, TABLE)
     if share is not None and serve is not None:
-        _crew.append(Crew(share, serve))  # of two threads that come here at once, the first one's counts
-    return bool(_crew)
+        _pool.append(ThreadPool(share, serve))  # of two threads that come here at once, the first one's counts
+    return bool(_pool)
 
 
 class _Worker:
@@ -361,9 +361,9 @@ class _Worker:
         from threading import Thread
 
         self._asked: Any = SimpleQueue()
-        self._crew: Crew | None = None
+        self._pool: ThreadPool | None = None
         self._number = 0
-        self.bell, self._called = _Bell(), np.zeros(1, np.int64)
+        self.event, self._called = _Event(), np.zeros(1, np.int64)
         self._off = -1
         self._thread = Thread(target=self._run, name="burnpy", daemon=True)
         try:
@@ -387,13 +387,13 @@ class _Worker:
 
     def ask(self, job: _Job) -> None:
         self._asked.put(job)
-        if self._crew is not None:
+        if self._pool is not None:
             self._called[0] = 1
-            self.bell.ring()
+            self.event.set()
 
-    def join(self, crew: Crew, number: int) -> None:
-        """Wait in the native code of a crew from now on, as the thread of a number."""
-        self._number, self._crew = number, crew
+    def join(self, pool: ThreadPool, number: int) -> None:
+        """Wait in the native code of a pool from now on, as the thread of a number."""
+        self._number, self._pool = number, pool
         self.ask(_Job(_nothing, 0, 1, False))
 
     def _run(self) -> None:
@@ -402,9 +402,9 @@ class _Worker:
                 pass
 
     def _next(self) -> _Job | None:
-        """Wait for the next job, and serve the crew until it comes."""
-        while self._crew is not None and self._asked.empty():
-            self._crew.serve(self._number, self.bell, self._called)
+        """Wait for the next job, and serve the pool until it comes."""
+        while self._pool is not None and self._asked.empty():
+            self._pool.serve(self._number, self.event, self._called)
         job: _Job | None = self._asked.get()
         return job
 
@@ -417,10 +417,10 @@ class _Worker:
 
 def _forget() -> None:
     """Reset the workers in a forked child, which has none of its parent's threads."""
-    global _bell, _team
-    job, _team, _bell = _team.owner(), TryLock(), _Bell()
+    global _event, _workers_lock
+    job, _workers_lock, _event = _workers_lock.owner(), TryLock(), _Event()
     _workers.clear()
-    _crew.clear()
+    _pool.clear()
     if job is not None:
         job.lose()
 

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from burnpy import Autodiff, IntTensor, Tensor, cross_entropy, linalg, nn, optim
 from burnpy.nn import functional
 from burnpy_numpy.backend import NumPy
-from burnpy_numpy.cpu_threads import compile_crew
+from burnpy_numpy.cpu_threads import compile_pool
 from burnpy_numpy.kernels import kernel
 from burnpy_numpy.kernels.compiler.target import folder
 
@@ -177,7 +177,7 @@ def main() -> int:
     if place is None:
         sys.stdout.write("Kernels cannot be kept: the folder cannot be made, or others may write to it.\n")
         return 1
-    compile_crew()
+    compile_pool()
     for dtype in DTYPES:
         run(dtype)
     seconds, kept = perf_counter() - start, _kept(place)

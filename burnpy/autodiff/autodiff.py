@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, new_node, untracked
-from burnpy.autodiff.recording import current_mode, propagate_watched
+from burnpy.autodiff.recording import current_mode, propagate_intercepted
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import NotTrackedError
@@ -150,18 +150,18 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         """
         seeds: list[tuple[Node | Leaf, Float]] = [(root.node, seed) for root, seed in roots if root.node is not None]
         mode = self.mode()
-        watchers = () if mode is None else mode.watchers
-        if not watchers and not self.inner.wants_rule_context():
+        interceptors = () if mode is None else mode.interceptors
+        if not interceptors and not self.inner.wants_rule_context():
             return propagate(
                 self.inner, seeds, retain_graph=retain_graph, targets=targets, unused=unused, ready=ready, sums=sums
             )
-        return propagate_watched(
+        return propagate_intercepted(
             self.inner,
             seeds,
             retain_graph=retain_graph,
             targets=targets,
             unused=unused,
-            watchers=watchers,
+            interceptors=interceptors,
             ready=ready,
             sums=sums,
         )

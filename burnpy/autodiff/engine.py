@@ -18,7 +18,7 @@ from burnpy.backend.primitives import Float
 from burnpy.backend.rules import FACTOR_VJPS, LaterProducts, PartialGrad, add_at_slice, add_product, is_large
 
 if TYPE_CHECKING:
-    from burnpy.autodiff.recording import Watcher
+    from burnpy.autodiff.recording import Interceptor
     from burnpy.backend.backend import Backend
 
 _creation = attrgetter("seq")
@@ -116,7 +116,7 @@ def propagate(
     retain_graph: bool,
     targets: Collection[Node | Leaf] | None = None,
     unused: Callable[[Collection[Node | Leaf]], None] | None = None,
-    watch: Watcher | None = None,
+    intercept: Interceptor | None = None,
     ready: Ready | None = None,
     sums: Sums | None = None,
 ) -> dict[Any, Float]:
@@ -128,7 +128,7 @@ def propagate(
         retain_graph: keep the nodes for another pass; otherwise their saved values are freed on the way.
         targets: leaves or interior nodes; only the paths between them and the roots are walked, and consumed.
         unused: called with the targets that no root depends on, if any, before anything is consumed; it may raise.
-        watch: called in place of each vjp, which it calls.
+        intercept: called in place of each vjp, which it calls.
         ready: called with each leaf and its gradient as soon as no node is left that adds to it, once per leaf that
             the result has; leaves without any contribution are not reported.
         sums: called once all nodes are claimed. The result has the sums that it returns, with the gradients added to
@@ -158,7 +158,7 @@ def propagate(
         nodes = _with_last_uses(nodes, totals.at, targets)
     if sums is not None:
         totals.continue_from(sums(chain(totals.at, _parents(nodes))))
-    interior = _visit(inner, nodes, totals, retain_graph, targets, on_path, watch, ready)
+    interior = _visit(inner, nodes, totals, retain_graph, targets, on_path, intercept, ready)
     for at in totals.at:
         totals.complete(at)
     if targets is None:
@@ -175,7 +175,7 @@ def _visit(
     retain_graph: bool,
     targets: Collection[Node | Leaf] | None,
     on_path: Collection[Node | Leaf | None],
-    watch: Watcher | None,
+    intercept: Interceptor | None,
     ready: Ready | None,
 ) -> dict[Any, Float]:
     """Visit the nodes, listed oldest first, and return the gradients of the targets that are no leaves."""
@@ -220,8 +220,8 @@ def _visit(
         # sums; a loop over a tuple of the edges takes 100 to 160 ns more per node.
         while True:
             summed = parent in at
-            if watch is not None:
-                part = watch(inner, node, vjp, grad, kept_of(saved))
+            if intercept is not None:
+                part = intercept(inner, node, vjp, grad, kept_of(saved))
             elif summed and vjp in FACTOR_VJPS and is_large(at[parent]):  # of one weight
                 part = vjp(LaterProducts(inner, parent in owned), grad, *kept_of(saved))
             elif saved.__class__ is tuple:  # a call with unpacked arguments costs twice as much as one without

@@ -35,7 +35,20 @@ class ArraySource:
     """
 
     __slots__ = (
-        *("apply", "args", "array", "cached", "cost", "dear", "dtype", "left", "nbytes", "parts", "pinned", "seen"),
+        *(
+            "apply",
+            "args",
+            "array",
+            "cached",
+            "cost",
+            "expensive",
+            "dtype",
+            "left",
+            "nbytes",
+            "parts",
+            "pinned",
+            "seen",
+        ),
         *("settled", "shape", "size", "uses", "view", "work"),
     )
 
@@ -47,7 +60,7 @@ class ArraySource:
     cost: int  #: the cost of the operation
     work: int  #: the cost of all operations that led to the array, on the longest path
     size: int  #: the number of operations in the recipe
-    dear: bool  #: whether this is one of the recomputed expensive recipes; other recipes treat it as an array
+    expensive: bool  #: whether this is one of the recomputed expensive recipes; other recipes treat it as an array
     view: bool  #: whether the operation only returns a view
     settled: bool  #: whether it is decided that this stays a recipe
     pinned: bool  #: whether the graph keeps the array alive
@@ -71,7 +84,7 @@ class ArraySource:
         self.apply, self.args, self.parts = apply, args, parts
         self.array = self.cached = None
         self.size = self.uses = self.left = 0
-        self.dear = self.settled = self.pinned = False
+        self.expensive = self.settled = self.pinned = False
         try:
             self.seen = ref(array)
         except TypeError:  # a NumPy scalar
@@ -101,7 +114,7 @@ class ArraySource:
         pending: list[ArraySource] = [self]
         while pending and len(recipes) <= LARGEST:
             for part in pending.pop().parts:
-                if part.apply is not None and not part.dear and part not in recipes:
+                if part.apply is not None and not part.expensive and part not in recipes:
                     recipes.add(part)
                     pending.append(part)
         self.size = len(recipes)
@@ -140,7 +153,7 @@ class ArraySource:
             cost += source.cost
             for part in source.parts:
                 if part.apply is not None:
-                    if part not in recipes and not part.dear:
+                    if part not in recipes and not part.expensive:
                         recipes.add(part)
                         pending.append(part)
                 elif not part.pinned:
@@ -160,7 +173,7 @@ class ArraySource:
             distance = SHARE * cost
             if self.work // distance == max(self.work - cost, 0) // distance:
                 return False
-            self.dear, self.size = True, 0
+            self.expensive, self.size = True, 0
         return True
 
     def _want(self) -> None:

@@ -40,21 +40,21 @@ def new_level(kind: Any, base: Any, api: str) -> Any:
 
 Observer: TypeAlias = Callable[[Any, Any], None]
 """``(device, node)``, called for every node that is recorded."""
-Taker: TypeAlias = Callable[[Any, Any], None]
+ValueObserver: TypeAlias = Callable[[Any, Any], None]
 """``(device, value)``, called after the observers with the inner primitive that the recorded operation computed."""
-Watcher: TypeAlias = Callable[[Any, Any, Callable[..., Any], Any, tuple[Any, ...]], Any]
+Interceptor: TypeAlias = Callable[[Any, Any, Callable[..., Any], Any, tuple[Any, ...]], Any]
 """``(inner, node, vjp, grad, kept)``, called in place of ``vjp(inner, grad, *kept)``, whose result it returns."""
 
 
 class Mode(NamedTuple):
-    """The state of recording in a context: whether operations are recorded, and the observers and watchers."""
+    """The state of recording in a context: whether operations are recorded, and the observers and interceptors."""
 
     recording: bool = True
     inference: bool = False
     until: int = 0  #: the levels below this number are silenced; newer ones record
     observers: tuple[Observer, ...] = ()  #: the innermost first
-    watchers: tuple[Watcher, ...] = ()
-    takers: tuple[Taker, ...] = ()
+    interceptors: tuple[Interceptor, ...] = ()
+    value_observers: tuple[ValueObserver, ...] = ()
     no_saving: str | None = None  #: the reason why `saved_tensors_hooks` are refused here, if they are
 
     def silences(self, level: int) -> bool:
@@ -62,12 +62,12 @@ class Mode(NamedTuple):
         return not self.recording and level < self.until
 
     def record(self, device: Any, node: Any, value: Any = None) -> None:
-        """Call the observers with a node that was just recorded, and the takers with the value it computed, if any."""
+        """Call the observers with a node that was just recorded, and those of values with its value, if any."""
         for observe in self.observers:
             observe(device, node)
         if value is not None:
-            for take in self.takers:
-                take(device, value)
+            for observe in self.value_observers:
+                observe(device, value)
 
 
 DEFAULT_MODE = Mode()
@@ -97,36 +97,36 @@ def observing(observer: Observer) -> AbstractContextManager[None]:
     return using(observers=(observer, *(current_mode() or DEFAULT_MODE).observers))
 
 
-def watching(watcher: Watcher) -> AbstractContextManager[None]:
-    """Return a context manager that calls ``watcher`` around every vjp of a backward pass, outside existing ones."""
-    return using(watchers=(*(current_mode() or DEFAULT_MODE).watchers, watcher))
+def intercepting(interceptor: Interceptor) -> AbstractContextManager[None]:
+    """Return a context manager that calls ``interceptor`` around every vjp of a pass, outside existing ones."""
+    return using(interceptors=(*(current_mode() or DEFAULT_MODE).interceptors, interceptor))
 
 
-def through(watchers: tuple[Watcher, ...]) -> Watcher | None:
-    """Return one watcher that calls several, the last one outermost; None without any."""
-    if not watchers:
+def through(interceptors: tuple[Interceptor, ...]) -> Interceptor | None:
+    """Return one interceptor that calls several, the last one outermost; None without any."""
+    if not interceptors:
         return None
 
-    def watch(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
-        for each in watchers:
-            vjp = partial(_call_watcher, each, node, vjp)
+    def intercept(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:
+        for each in interceptors:
+            vjp = partial(_call_interceptor, each, node, vjp)
         return vjp(inner, grad, *kept)
 
-    return watch
+    return intercept
 
 
-def _call_watcher(watch: Watcher, node: Node, vjp: Vjp, inner: Backend, grad: Float, *kept: Any) -> Any:
-    return watch(inner, node, vjp, grad, kept)
+def _call_interceptor(intercept: Interceptor, node: Node, vjp: Vjp, inner: Backend, grad: Float, *kept: Any) -> Any:
+    return intercept(inner, node, vjp, grad, kept)
 
 
-def propagate_watched(
+def propagate_intercepted(
     inner: Backend,
     roots: Iterable[tuple[Node | Leaf, Float]],
     *,
     retain_graph: bool,
     targets: Collection[Node | Leaf] | None,
     unused: Callable[[Collection[Node | Leaf]], None] | None = None,
-    watchers: tuple[Watcher, ...],
+    interceptors: tuple[Interceptor, ...],
     ready: Ready | None = None,
     sums: Sums | None = None,
 ) -> dict[Any, Float]:
@@ -149,15 +149,17 @@ def propagate_watched(
             retain_graph=retain_graph,
             targets=targets,
             unused=unused,
-            watch=through(watchers if before is None else (tell, *watchers)),  # innermost: the rule's own operations
+            intercept=through(
+                interceptors if before is None else (tell, *interceptors)
+            ),  # innermost: the rule's own operations
             ready=ready,
             sums=sums,
         )
     finally:
         if before is not None:
             op_context.reset(before)
-    for watcher in watchers:
-        finish: Callable[..., None] | None = getattr(watcher, "finish", None)
+    for interceptor in interceptors:
+        finish: Callable[..., None] | None = getattr(interceptor, "finish", None)
         if finish is not None:
             finish(inner, gradients)
     return gradients

@@ -16,7 +16,7 @@ from burnpy.backend.primitives import INEXACT, Value
 from burnpy.backend.schema import declarations
 from burnpy.func.pytree import LEAF, MismatchError, Structure, describe_tree, flatten, holds_none
 from burnpy.tensor.generator import recorders
-from burnpy.tensor.levels import Door, common_device, levels_between, open_levels, raised, refuse_mixed
+from burnpy.tensor.levels import UseCount, common_device, levels_between, open_levels, raised, refuse_mixed
 from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
 from burnpy.tensor.tensor_base import TensorBase, describe, new_tensor
 from burnpy.typevars import B, T, U
@@ -29,17 +29,17 @@ class Level:
 
     def __init__(self, kind: Any, api: str, base: Any) -> None:
         self.device: Any = new_level(kind, base, api)
-        self.device.door = Door(kind, ClosedLevel)
+        self.device.uses = UseCount(kind, ClosedLevel)
 
     def __enter__(self) -> Any:
         self._before = open_levels.get()
         open_levels.set((*self._before, self.device))
-        self.device.door.open(self.device)
+        self.device.uses.open(self.device)
         return self.device
 
     def __exit__(self, *exception: object) -> None:
         open_levels.set(self._before)
-        self.device.door.close(self.device)
+        self.device.uses.close(self.device)
 
 
 class ClosedLevel(

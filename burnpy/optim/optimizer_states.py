@@ -80,20 +80,20 @@ def rekeyed(states: Mapping[str, ParamState], model: ModuleBase[Any], slot_shape
     params = model.named_params()
     by_id: dict[str, tuple[str, Param[Any]]] = {param.id: (path, param) for path, param in params.items()}
     matched: dict[str, ParamState] = {}
-    strangers = []
+    unknown = []
     for ident, state in states.items():
         known = by_id.get(ident)
         if known is None and state.path in params and params[state.path].id not in states:
             known = state.path, params[state.path]
         if known is None:
-            strangers.append(state.path)
+            unknown.append(state.path)
             continue
         path, param = known
         refuse_shape(state, path, updated_shape(param), slot_shape)
         matched[param.id] = state._replace(path=path)
-    if strangers:
+    if unknown:
         raise StateError(
-            f"this record has states of {', '.join(strangers)}, which this {type(model).__name__} does not have; "
+            f"this record has states of {', '.join(unknown)}, which this {type(model).__name__} does not have; "
             "nothing was loaded"
         )
     return matched

@@ -77,9 +77,9 @@ def param_gradients(optimizer: Optimizer, grads: object, model: Module[Any]) -> 
     refuse_device(model, grads._device)
     known = {variable._id for variable in model._variables().values() if variable._learned}
     if not known.issuperset(grads._values):
-        strangers = [path for path, ident in zip(grads.named(), grads, strict=True) if ident not in known]
+        unknown = [path for path, ident in zip(grads.named(), grads, strict=True) if ident not in known]
         raise ModuleError(
-            f"these gradients are of {', '.join(strangers[:8])}{', …' if strangers[8:] else ''}, which this "
+            f"these gradients are of {', '.join(unknown[:8])}{', …' if unknown[8:] else ''}, which this "
             f"{type(model).__name__} does not have under their ids; they come from another model"
         )
     return grads
@@ -98,7 +98,7 @@ def checked_pending(
             " by id; load the model's record too, or load_record(record, model), which goes by paths as well"
         )
     slot_shape = optimizer.slot_shape if optimizer.factored else None
-    pending, misfit = collect_pending(model, grads._values, states, levels, slot_shape)
+    pending, mismatch = collect_pending(model, grads._values, states, levels, slot_shape)
     if levels and levels[0].level:
         refuse_derivative(f"{name}.step()", [item.param for item in pending])
     if not optimizer.takes_complex:
@@ -109,8 +109,8 @@ def checked_pending(
                     "grads.without(path), and step it with another optimizer, such as AdamW"
                 )
     memory.refuse_replaced(name, type(model).__name__, pending)
-    if misfit is not None:
-        refuse_misfit(misfit, states.get(misfit.param._id), optimizer.slot_shape)
+    if mismatch is not None:
+        refuse_mismatch(mismatch, states.get(mismatch.param._id), optimizer.slot_shape)
     return levels, levels[-1].inner if levels else outer, pending
 
 
@@ -131,7 +131,7 @@ def collect_pending(
         slot_shape: the shape of a state tensor: see `Optimizer.slot_shape`; None if all have the parameter's.
     """
     pending: list[Pending] = []
-    misfit = None
+    mismatch = None
     inner = levels[1:]
     for path, param in model.named_params().items():
         ident = param._id
@@ -149,18 +149,18 @@ def collect_pending(
             value, grad = paired(device, value), paired(device, grad)
         item = Pending(path, param, value, grad)
         pending.append(item)
-        if misfit is None:
+        if mismatch is None:
             shape, state = value.shape, states.get(ident)
             if fits and state is not None:
                 for name, x in state.values.items():
                     expected = shape if slot_shape is None else slot_shape(name, shape)
                     fits = fits and (x._primitive if x.__class__ is Tensor else x).shape == expected
             if not fits:
-                misfit = item
-    return pending, misfit
+                mismatch = item
+    return pending, mismatch
 
 
-def refuse_misfit(item: Pending, state: ParamState | None, slot_shape: SlotShape) -> NoReturn:
+def refuse_mismatch(item: Pending, state: ParamState | None, slot_shape: SlotShape) -> NoReturn:
     """Raise the error for a parameter that does not fit its gradient or its state."""
     value, grad = item.value, item.grad
     if state is not None and (grad.shape, grad.dtype) == (value.shape, value.dtype):

@@ -37,8 +37,8 @@ class OutsideError(DeviceError):
         return [raised(x, self.device) if isinstance(x, TensorBase) else x for x in arguments]
 
 
-class Door:
-    """A counter of the uses of a level, stored in the level's attribute ``door``.
+class UseCount:
+    """A counter of the uses of a level, stored in the level's attribute ``uses``.
 
     The level is open while `open` was called more often than `close`.
     """
@@ -67,12 +67,12 @@ def reopened() -> Generator[None, None, None]:
     """Return a context manager that opens the levels of this context again, to recompute their functions."""
     levels = open_levels.get()
     for level in levels:
-        level.door.open(level)
+        level.uses.open(level)
     try:
         yield
     finally:
         for level in levels:
-            level.door.close(level)
+            level.uses.close(level)
 
 
 @contextmanager

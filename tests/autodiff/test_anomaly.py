@@ -228,7 +228,7 @@ def test_it_nests_and_is_restored() -> None:
         assert is_anomaly_check_nan_enabled()
         mode = current_mode()
         assert mode is not None
-        assert len(mode.watchers) == len(mode.observers) == 1
+        assert len(mode.interceptors) == len(mode.observers) == 1
         with no_grad():
             assert is_anomaly_enabled()
         with set_detect_anomaly(False):
@@ -265,7 +265,9 @@ def test_it_costs_nothing_when_absent(monkeypatch: pytest.MonkeyPatch) -> None:
         return propagate(*args, **keywords)
 
     monkeypatch.setattr(autodiff_module, "propagate", noting)
-    monkeypatch.setattr(autodiff_module, "propagate_watched", lambda *a, **k: pytest.fail("the watched path was taken"))
+    monkeypatch.setattr(
+        autodiff_module, "propagate_intercepted", lambda *a, **k: pytest.fail("the watched path was taken")
+    )
     x = leaf([4.0])
     y = x.sqrt()
     y.sum().backward()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Balanced, Function, checkpoint, detect_anomaly
 from burnpy.autodiff.graph import Leaf
-from burnpy.autodiff.recording import watching
+from burnpy.autodiff.recording import intercepting
 from burnpy.autodiff.tools.backward import backward
 from burnpy.backend import NumPy, errors
 from burnpy.nn import BatchNorm, Linear, Relu, Sequential
@@ -46,7 +46,7 @@ class Reports:
         self.reported: list[tuple[Any, np.ndarray[Any, Any], int]] = []
         self.values: list[Any] = []
 
-    def watch(self, inner: Any, node: Any, vjp: Any, grad: Any, kept: Any) -> Any:
+    def intercept(self, inner: Any, node: Any, vjp: Any, grad: Any, kept: Any) -> Any:
         self.visited.append(node)
         return vjp(inner, grad, *kept)
 
@@ -79,7 +79,7 @@ def consumers(roots: list[Any]) -> dict[Any, set[Any]]:
 def check(roots: list[Any], *, exact: bool = True, **arguments: Any) -> list[Any]:
     """Differentiate; compare the reports with the result, and their moments with the graph. Returns their order."""
     using, reports = consumers(roots), Reports()
-    with watching(reports.watch):
+    with intercepting(reports.intercept):
         grads = backward(roots, on_ready=reports, **arguments)
     assert len(reports.reported) == len(grads) == len({node for node, _, _ in reports.reported})
     for (node, noted, at), value in zip(reports.reported, reports.values, strict=True):

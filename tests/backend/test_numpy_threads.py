@@ -46,17 +46,17 @@ LARGE = 1 << 20
 def _three(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(threads, "COUNT", 3)
     yield
-    assert threads._team.owner() is None
+    assert threads._workers_lock.owner() is None
 
 
 class Other:
     """What has the workers for itself, as the job of another thread would."""
 
     def __enter__(self) -> None:
-        assert threads._team.acquire(self)  # type: ignore[arg-type]  # no job, but a lock does not ask
+        assert threads._workers_lock.acquire(self)  # type: ignore[arg-type]  # no job, but a lock does not ask
 
     def __exit__(self, *raised: object) -> None:
-        threads._team.release(self)  # type: ignore[arg-type]  # as above
+        threads._workers_lock.release(self)  # type: ignore[arg-type]  # as above
 
 
 def parts(size: int, each: int = 1) -> dict[tuple[int, int], str]:
@@ -207,7 +207,7 @@ class Interrupted:
     def check(self) -> None:
         assert not self.under_way
         self.begun.clear()
-        assert threads._team.owner() is None
+        assert threads._workers_lock.owner() is None
         blas = openblas()
         assert blas is None or blas.get() == 2
         seen: dict[int, int] = {}
@@ -339,7 +339,7 @@ for k in range(count):
     del found
     # A job whose releases were all interrupted keeps the workers until the last of them has taken it from its queue.
     end = time.monotonic() + 60
-    while threads._team.owner() is not None:
+    while threads._workers_lock.owner() is not None:
         if time.monotonic() > end:
             sys.exit("the workers are taken")
         gc.collect()
@@ -432,7 +432,7 @@ threads.COUNT = 2
 seen = []
 threads.shared(lambda start, stop: seen.append(start), 1 << 20)
 other = threads._Job(lambda start, stop: None, 2, 2, True)
-threads._team.acquire(other)  # as another thread might hold it at the moment of the fork, within a product
+threads._workers_lock.acquire(other)  # as another thread might hold it at the moment of the fork, within a product
 blas = openblas()
 if blas is not None:
     blas.set(3)

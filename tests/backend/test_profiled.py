@@ -24,7 +24,7 @@ import pytest
 
 from burnpy import Autodiff, IntTensor, Tensor, cat
 from burnpy.autodiff import Forward, track_lines
-from burnpy.autodiff.recording import propagate_watched
+from burnpy.autodiff.recording import propagate_intercepted
 from burnpy.autodiff.tools.checkpoint import checkpoint
 from burnpy.backend import Backend, CuPy, NumPy, Operation, Profiled, operations
 from burnpy.backend.call_origin import FORWARD, op_context, recorders
@@ -260,9 +260,9 @@ def test_autodiff_tells_only_while_recording(monkeypatch: pytest.MonkeyPatch) ->
 
     def noting(*args: Any, **keywords: Any) -> Any:
         watched.append(True)
-        return propagate_watched(*args, **keywords)
+        return propagate_intercepted(*args, **keywords)
 
-    monkeypatch.setattr("burnpy.autodiff.autodiff.propagate_watched", noting)
+    monkeypatch.setattr("burnpy.autodiff.autodiff.propagate_intercepted", noting)
     x = ones(3).require_grad()
     x.exp().sum().backward()
     assert not watched

@@ -24,7 +24,7 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import INTS, Vector, bytes_of
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import Room, TemplateKernel
+from burnpy_numpy.kernels.launch import Scratch, TemplateKernel
 
 ROWS = 4
 """The least number of queries, or of keys, whose products are summed up at once; every vector is a multiple of it
@@ -102,7 +102,7 @@ def run_heads(
     first = keys if offset is None else min(max(offset, -queries), keys)
     sizes = (queries, keys, size, values, line, first, mask_row, block, *steps)
     each = queries * keys * (size + values) / _PRODUCTS
-    kernel.run(table, sizes, math.prod(lead), each, Room(0, rows * line * item))
+    kernel.run(table, sizes, math.prod(lead), each, Scratch(0, rows * line * item))
 
 
 def _readable(x: Any) -> Any:
@@ -240,7 +240,7 @@ class HeadWriter(Loops):
             allowed = self.binary("and", allowed, read)
         return self.select(allowed, self.mul(scores, self.scale), self.constant(-math.inf, self.dtype))
 
-    def gathered(self, xs: list[Vector]) -> Vector:
+    def first_elements(self, xs: list[Vector]) -> Vector:
         """Return the first elements of up to ``width`` vectors as one vector, which repeats the first beyond them."""
         kind, text = self.type(self.dtype), xs[0].text
         for k, x in enumerate(xs[1:], 1):
@@ -302,7 +302,7 @@ def attention(dtype: str, width: int, masked: bool) -> str:
                         w.set(total, w.add(w.get(total, dtype), x))
                         w.store(x, place)
                 divisors = [w.nonzero(w.total(w.get(total, dtype))) for total in sums]
-                logs = w.add(w.function_of("log", w.gathered(divisors)), w.gathered(shifts))
+                logs = w.add(w.function_of("log", w.first_elements(divisors)), w.first_elements(shifts))
                 mask = f"<{', '.join(f'i1 {int(k < rows)}' for k in range(width))}>"
                 w.store(logs, w.at(totals, w.plus(w.times(head, w.queries), queries[0])), mask)
                 with w.loop("0", w.vectors(w.value_size)) as c:

@@ -19,7 +19,7 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import Room
+from burnpy_numpy.kernels.launch import Scratch
 
 Complex = tuple[Vector, Vector]
 """The real and the imaginary part."""
@@ -49,9 +49,9 @@ def spectra_of_frames(x: Any, window: Any, step: int, factor: float) -> Any:
     signals, frequencies = np.ascontiguousarray(x).reshape((-1, x.shape[-1])), size // 2 + 1
     out = np.empty((len(signals), count, frequencies), np.complex64 if dtype is float32 else np.complex128)
     table = (window * dtype.type(0.5 * factor), _turns(size, dtype))
-    room = Room(4, 4 * frequencies * width * dtype.itemsize)
+    scratch = Scratch(4, 4 * frequencies * width * dtype.itemsize)
     for signal, result in zip(signals, out, strict=True):
-        kernel.run((signal, result, *table), (count, step), -(-count // width), width * frequencies * 16, room)
+        kernel.run((signal, result, *table), (count, step), -(-count // width), width * frequencies * 16, scratch)
     return out.reshape((*x.shape[:-1], count, frequencies))
 
 

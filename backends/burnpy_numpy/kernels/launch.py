@@ -15,7 +15,7 @@ from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Program, ProgramError
 from burnpy.backend.programs.explain import executed
 from burnpy.backend.programs.program import FUNCTIONS, REDUCTIONS
-from burnpy_numpy.cpu_threads import COUNT, crew_of
+from burnpy_numpy.cpu_threads import COUNT, pool_of
 from burnpy_numpy.kernels.compiler.emitter import CHUNK, Layout
 from burnpy_numpy.kernels.compiler.entry import FLAGS, JOB, Entry, code_of
 from burnpy_numpy.numpy_calls import inverse, memory_order
@@ -141,9 +141,9 @@ class Kernel:
             if self.function(*arrays, *numbers, 0, size, 1, size):  # refused, see `ENTRIES`
                 self.function(*self._contiguous(arrays), *numbers, 0, size, 1, size)
         else:
-            room = (_empty(self._scratch * (columns + _PADDING)),) if self._scratch else ()
-            if self.function(*arrays, *room, *numbers, 0, rows, rows, columns):
-                self.function(*self._contiguous(arrays), *room, *numbers, 0, rows, rows, columns)
+            scratch = (_empty(self._scratch * (columns + _PADDING)),) if self._scratch else ()
+            if self.function(*arrays, *scratch, *numbers, 0, rows, rows, columns):
+                self.function(*self._contiguous(arrays), *scratch, *numbers, 0, rows, rows, columns)
         if executed:
             ran(self)
 
@@ -161,18 +161,18 @@ class Kernel:
             rows, columns = 1, rows * columns
         count, each = (columns, self.each) if self._flat else (rows, columns * self.each)
         units = -(-count // unit)
-        crew, team = crew_of(units, unit * each)
-        place, room = -1, 0
+        pool, team = pool_of(units, unit * each)
+        place, scratch = -1, 0
         if self._scratch:
-            place, room = len(arrays), 8 * self._scratch * (columns + _PADDING)
-            arrays = [*arrays, _empty((team, room // 8))]
-        if crew is None:
+            place, scratch = len(arrays), 8 * self._scratch * (columns + _PADDING)
+            arrays = [*arrays, _empty((team, scratch // 8))]
+        if pool is None:
             self.function(*arrays, *numbers, 0, count, rows, columns)
             return
         parts = team if unit > 1 else min(units, team * PARTS)  # sums of neighbours share lines of the cache
-        job = (code_of(self.function), parts, units, unit, count, rows, columns, len(arrays), place, room, team)
+        job = (code_of(self.function), parts, units, unit, count, rows, columns, len(arrays), place, scratch, team)
         addresses, values = [*map(id, arrays)], np.array(numbers, np.float64)
-        crew.share(0, 1, JOB + 1 + len(arrays), crew.words, *job, *addresses, values)
+        pool.share(0, 1, JOB + 1 + len(arrays), pool.words, *job, *addresses, values)
 
     def _memory(self, rows: int, columns: int) -> list[Any]:
         """Allocate the outputs; zeros for sums over rows, one for each chunk of rows if there are several."""
@@ -239,7 +239,7 @@ class TemplateKernel:
         self.function(begin, end, len(table), *table, *sizes)
 
     def run(
-        self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, room: Room | None = None
+        self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, scratch: Scratch | None = None
     ) -> None:
         """Run it for all of its blocks, on several threads if there is much to do, and note that it ran.
 
@@ -248,30 +248,38 @@ class TemplateKernel:
             sizes: its sizes.
             blocks: the number of blocks.
             each: the number of elements of a block, for `shared`.
-            room: the memory that each thread needs for itself, which is not in the table yet.
+            scratch: the memory that each thread needs for itself, which is not in the table yet.
         """
-        self.launch(arrays, sizes, blocks, each, room)
+        self.launch(arrays, sizes, blocks, each, scratch)
         self.note()
 
     def launch(
-        self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, room: Room | None = None
+        self, arrays: Sequence[Any], sizes: Sequence[int], blocks: int, each: float, scratch: Scratch | None = None
     ) -> None:
         """Do as `run`, without a note."""
         if COUNT == 1 or blocks * each < _SHARED:
-            given = arrays if room is None else room.entered(arrays, 1)
+            given = arrays if scratch is None else scratch.entered(arrays, 1)
             self.function(0, blocks, len(given), *given, *sizes)
-        elif room is None:
+        elif scratch is None:
             share(self.function, arrays, sizes, blocks, each)
         else:
-            share(self.function, room.entered(arrays, threads.COUNT), sizes, blocks, each, room.place, room.distance)
+            share(
+                self.function,
+                scratch.entered(arrays, threads.COUNT),
+                sizes,
+                blocks,
+                each,
+                scratch.place,
+                scratch.distance,
+            )
 
     def note(self) -> None:
         """Tell `explain` that the kernel ran."""
         ran(self)
 
 
-class Room(NamedTuple):
-    """Memory that each thread needs for itself while it runs a template's kernel."""
+class Scratch(NamedTuple):
+    """Scratch memory, which each thread needs for itself while it runs a template's kernel."""
 
     place: int  #: in the table
     size: int  #: in bytes
@@ -305,15 +313,15 @@ def share(
         sizes: its sizes.
         blocks: the number of blocks.
         each: the number of elements of a block, for `shared`.
-        place: the place in the table of memory with room for each of `COUNT` threads, or -1.
-        distance: the bytes from one thread's room to the next.
+        place: the place in the table of the scratch memory of `COUNT` threads, or -1.
+        distance: the bytes from one thread's scratch memory to the next.
     """
-    (crew, team), length = crew_of(blocks, each), len(table)
-    if crew is None:
+    (pool, team), length = pool_of(blocks, each), len(table)
+    if pool is None:
         function(0, blocks, length, *table, *sizes)
         return
     job = (code_of(function), min(blocks, team * PARTS), blocks, 1, blocks, -1, 0, length, place, distance, team)
-    crew.share(0, 1, JOB + length, crew.words, *job, *table, *sizes)
+    pool.share(0, 1, JOB + length, pool.words, *job, *table, *sizes)
 
 
 def ran(kernel: Any) -> None:

@@ -22,7 +22,7 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import vector_width
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import Room, TemplateKernel, block_starts, block_width
+from burnpy_numpy.kernels.launch import Scratch, TemplateKernel, block_starts, block_width
 
 
 def run_weighted_gather(x: Any, places: Any, weights: Any) -> Any:
@@ -79,8 +79,8 @@ def _run(
 ) -> None:
     """Run a kernel with the first point and element of each square, and a buffer of rows behind one of zeros."""
     points, elements = block_starts(sizes[4], lanes), block_starts(sizes[2], lanes)
-    room = Room(6, (lanes * (rows + 1) if lanes > 1 else 1) * arrays[-1].itemsize, zeros=True)
-    kernel.run([*arrays, points, elements], [*sizes, len(points), len(elements)], blocks, lanes * each, room)
+    scratch = Scratch(6, (lanes * (rows + 1) if lanes > 1 else 1) * arrays[-1].itemsize, zeros=True)
+    kernel.run([*arrays, points, elements], [*sizes, len(points), len(elements)], blocks, lanes * each, scratch)
 
 
 def weighted_gather(dtype: str, lanes: int) -> str:

@@ -120,7 +120,7 @@ def track_lines(depth: int | None = 1) -> AbstractContextManager[None]:
 
 
 class Detector:
-    """A watcher that checks the result of each vjp, before it is accumulated."""
+    """An interceptor that checks the result of each vjp, before it is accumulated."""
 
     __slots__ = ("check_inf", "check_nan")
 
@@ -225,15 +225,15 @@ def _noting(device: Any, node: Any) -> None:
 
 def _detector() -> Detector | None:
     mode = current_mode()
-    watchers = () if mode is None else mode.watchers
-    return next((watcher for watcher in watchers if isinstance(watcher, Detector)), None)
+    interceptors = () if mode is None else mode.interceptors
+    return next((interceptor for interceptor in interceptors if isinstance(interceptor, Detector)), None)
 
 
 def _with(detector: Detector | None) -> Mode:
     """Return the current mode with this detector in place of any other."""
     mode = current_mode() or Mode()
-    watchers: tuple[Any, ...] = tuple(w for w in mode.watchers if not isinstance(w, Detector))
+    interceptors: tuple[Any, ...] = tuple(w for w in mode.interceptors if not isinstance(w, Detector))
     observers = tuple(o for o in mode.observers if o is not _noting)
     if detector is not None:
-        watchers, observers = (detector, *watchers), (*observers, _noting)
-    return mode._replace(watchers=watchers, observers=observers)
+        interceptors, observers = (detector, *interceptors), (*observers, _noting)
+    return mode._replace(interceptors=interceptors, observers=observers)

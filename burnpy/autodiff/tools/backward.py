@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, overload
 
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, conjugate, conjugated, is_array, untracked
-from burnpy.autodiff.recording import Watcher, current_mode, propagate_watched
+from burnpy.autodiff.recording import Interceptor, current_mode, propagate_intercepted
 from burnpy.autodiff.tools.saved_tensors import opened
 from burnpy.autodiff.tools.user_code import call_user_code, probable_cause
 from burnpy.backend.dtypes import is_inexact
@@ -266,17 +266,17 @@ def _result(source: Tensor[Any], value: Any, materialize: bool) -> Any:
 def walked(device: Any, base: Any, seeds: list[tuple[Any, Float]], retain_graph: bool) -> dict[Any, Float]:
     """Run a backward pass on ``device`` through a graph over ``base``, and return the gradients of all leaves."""
     mode = current_mode()
-    watchers = () if mode is None else mode.watchers
+    interceptors = () if mode is None else mode.interceptors
     levels = levels_between(device, base) or []
     if not all(level.lifts_discrete for level in levels):  # those of `vmap` take primitives of devices beneath
-        watchers = (*watchers, _lifting(levels))
-    if not watchers and not device.wants_rule_context():
+        interceptors = (*interceptors, _lifting(levels))
+    if not interceptors and not device.wants_rule_context():
         return propagate(device, seeds, retain_graph=retain_graph)
-    return propagate_watched(device, seeds, retain_graph=retain_graph, targets=None, watchers=watchers)
+    return propagate_intercepted(device, seeds, retain_graph=retain_graph, targets=None, interceptors=interceptors)
 
 
-def _lifting(levels: list[Any]) -> Watcher:
-    """Return a watcher that runs vjps on levels above the one they were recorded on, with saved tensors lifted."""
+def _lifting(levels: list[Any]) -> Interceptor:
+    """Return an interceptor that runs vjps on levels above the one they were recorded on, with saved tensors lifted."""
 
     def lifted(saved: Value) -> Value:
         if is_array(saved):
@@ -286,8 +286,8 @@ def _lifting(levels: list[Any]) -> Watcher:
                     saved = level.lift(saved)
         return saved
 
-    def watch(inner: Any, node: Any, vjp: Vjp, grad: Float, saved: tuple[Any, ...]) -> Any:
+    def intercept(inner: Any, node: Any, vjp: Vjp, grad: Float, saved: tuple[Any, ...]) -> Any:
         vjp, saved = opened(vjp, saved)
         return vjp(inner, grad, *map(lifted, saved))
 
-    return watch
+    return intercept

@@ -24,7 +24,7 @@ from burnpy.autodiff.tools.user_values import TensorSpec, lowered_tensor, parts_
 from burnpy.backend.primitives import INEXACT
 from burnpy.batching.batch_methods import BatchedValue
 from burnpy.batching.batched import Batched
-from burnpy.tensor.levels import Door, levels_between, raised, working_on
+from burnpy.tensor.levels import UseCount, levels_between, raised, working_on
 from burnpy.tensor.operand_checks import together
 from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
@@ -60,7 +60,7 @@ class Batch:
         """Return a context manager with a level like the call's on another device, for rules that run later."""
         level: Any = new_level(Batched, device, self.level.api)
         level.size, level.randomness, level.draws = self.level.size, self.level.randomness, self.level.draws
-        level.door = Door(Batched, Batched)
+        level.uses = UseCount(Batched, Batched)
         yield level
 
     def single(self, level: Any, x: Any, differs: bool) -> Any:
@@ -69,7 +69,7 @@ class Batch:
             return x
         return new_tensor(type(x), level, BatchedValue(level, x._primitive, differs))
 
-    def singles(self, level: Any, inner: Sequence[Any]) -> list[Any]:
+    def examples(self, level: Any, inner: Sequence[Any]) -> list[Any]:
         """Return the arguments of user code on a level."""
         return [self.single(level, x, differs) for x, differs in zip(inner, self.differ, strict=True)]
 
@@ -121,7 +121,7 @@ class BatchedCall(Batch):
     def forward(self, function: type[FunctionBase], ctx: Context, inner: Sequence[Any]) -> tuple[Any, ...]:
         """Call the method of that name for all examples; ``ctx`` is the context on the device beneath."""
         with self.reopened(device_under(inner)) as level:
-            name, arguments = function.__name__, self.singles(level, inner)
+            name, arguments = function.__name__, self.examples(level, inner)
             self.context = Context(name, "forward", ctx.needs_input_grad[1:], level)
             who = f"{name}.forward()"
             self.returned = call_user_code(who, TAKES["forward"], function.forward, level, self.context, *arguments)
@@ -168,7 +168,7 @@ class BatchedCall(Batch):
             returned = call_user_code(who, TAKES[method], getattr(function, method), level, own, *given)
             own._close()
             if method == "backward":
-                specs = [spec_of(x) for x in self.singles(level, self.inner)]
+                specs = [spec_of(x) for x in self.examples(level, self.inner)]
                 return None, *self.summed(parts_of(who, "gradient", returned, specs, level), level)
             outs = [spec_of_tensor(x) for x in results_of(who, self.returned, self.returned_device)]
             parts = parts_of(who, "tangent", returned, outs, level)
@@ -229,7 +229,7 @@ def batched_code(batch: Batch, code: Callable[..., Any]) -> Callable[..., Any]:
 
     def whole_code(*inner: Any) -> Any:
         with batch.reopened(device_under(inner)) as level:
-            return batch.called(level, code, *batch.singles(level, inner))
+            return batch.called(level, code, *batch.examples(level, inner))
 
     return whole_code
 
@@ -241,7 +241,7 @@ def batched_bwd(batch: Batch, who: str, bwd: Callable[[Any, Any], Any]) -> Calla
         with batch.reopened(device_under([*tensors_in((residuals, grads))])) as level:
             one = lambda x: batch.single(level, x, True)  # noqa: E731
             returned = bwd(map_members(TensorBase, one, residuals), map_members(TensorBase, one, grads))
-            specs = [spec_of(x) for x in batch.singles(level, batch.inner)]
+            specs = [spec_of(x) for x in batch.examples(level, batch.inner)]
             return batch.summed(parts_of(f"the bwd of {who}()", "gradient", returned, specs, level), level)
 
     return whole_bwd
@@ -252,7 +252,7 @@ def batched_jvp(batch: Batch, jvp: Callable[[Any, Any], Any]) -> Callable[[Any, 
 
     def whole_jvp(primals: Any, tangents: Any) -> Any:
         with batch.reopened(device_under([*tensors_in((primals, tangents))])) as level:
-            singles = [tuple(batch.singles(level, xs)) for xs in (primals, tangents)]
-            return batch.called(level, jvp, *singles)
+            examples = [tuple(batch.examples(level, xs)) for xs in (primals, tangents)]
+            return batch.called(level, jvp, *examples)
 
     return whole_jvp

@@ -9,7 +9,7 @@ from typing import Any
 from weakref import ref
 
 from burnpy.autodiff.graph import Leaf, mapped, with_relays
-from burnpy.autodiff.recording import Mode, Watcher, current_mode, using
+from burnpy.autodiff.recording import Interceptor, Mode, current_mode, using
 from burnpy.autodiff.tools.saved_tensors import Saver, Stored, array_of, restored
 from burnpy.autodiff.tools.user_code import map_members, tensors_in
 from burnpy.backend.backend import Fingerprint
@@ -58,7 +58,7 @@ class Section(Saver):
     def first_run(self) -> AbstractContextManager[None]:
         """Return the context manager in which the function runs for the first time."""
         mode = current_mode() or Mode()
-        return using(observers=(self, *mode.observers), takers=(self.take, *mode.takers))
+        return using(observers=(self, *mode.observers), value_observers=(self.take, *mode.value_observers))
 
     def __call__(self, device: Any, node: Any) -> None:
         """Record an operation as a step and replace its saved arrays by handles."""
@@ -149,8 +149,8 @@ class Section(Saver):
     def ran_again(self, needed: int) -> Any:
         """Run the function again, assign its arrays to all living handles, and return the ``needed`` one."""
         second = _SecondRun(self)
-        watchers = (current_mode() or Mode()).watchers
-        self.context.copy().run(second.run, watchers, capture_context())
+        interceptors = (current_mode() or Mode()).interceptors
+        self.context.copy().run(second.run, interceptors, capture_context())
         for position in second.needed:
             alive = self.handles[position]()
             if alive is not None and position != needed:
@@ -224,7 +224,7 @@ class _SecondRun(Saver):
         self.arrays: dict[int, Any] = dict.fromkeys(self.needed)
         self.compared: set[_SavedArray] = set()
 
-    def run(self, watchers: tuple[Watcher, ...], bring: Callable[[], None]) -> None:
+    def run(self, interceptors: tuple[Interceptor, ...], bring: Callable[[], None]) -> None:
         """Run the function up to the last step that is needed."""
         bring()
         section = self.section
@@ -234,7 +234,12 @@ class _SecondRun(Saver):
         if self.last == _BEFORE:
             return
         drawing = nullcontext() if section.states is None else replayed(section.states)
-        with suppress(_Enough), using(observers=(self,), takers=(self.take,), watchers=watchers), reopened(), drawing:
+        with (
+            suppress(_Enough),
+            using(observers=(self,), value_observers=(self.take,), interceptors=interceptors),
+            reopened(),
+            drawing,
+        ):
             section.function(*args, **kwargs)
         if self.step < self.last:
             raise self._different(

@@ -33,7 +33,7 @@ from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad
 from burnpy.backend.schema import Algebra
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.levels import Door, working_on
+from burnpy.tensor.levels import UseCount, working_on
 from burnpy.tensor.operand_checks import together
 from burnpy.tensor.tensor import DIFFERENTIABLE, Tensor
 from burnpy.tensor.tensor_base import TensorBase, tensor_of
@@ -144,7 +144,9 @@ def traced(
             linear.leaves.append(zero.node)
             linear.specs.append(spec)
         tangents.append(tensor(spec, level, zero))
-    level.door = Door(Autodiff, Autodiff)  # never closed: gradients pass through the level after the rule has returned
+    level.uses = UseCount(
+        Autodiff, Autodiff
+    )  # never closed: gradients pass through the level after the rule has returned
     with observing(partial(_refuse_nonlinear, who, level)), working_on(inner, level):
         result, tangent = jvp(tensors(level, specs, lifted(level, specs, values)), tuple(tangents))
     outs = results_of(who, result, level)

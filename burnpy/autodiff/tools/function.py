@@ -61,7 +61,7 @@ from burnpy.backend.errors import KindError, NotTrackedError
 from burnpy.backend.primitives import INEXACT, Float
 from burnpy.backend.rules import PartialGrad
 from burnpy.tensor.host_data import watching
-from burnpy.tensor.levels import Door
+from burnpy.tensor.levels import UseCount
 from burnpy.tensor.tensor_base import TensorBase, new_tensor
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _run(function: type[FunctionBase], ctx: Context, plain: Any, on_plain: tuple
     device, arguments, watch = plain, on_plain, None
     if several:  # only then are there second derivatives
         device, watch = new_level(Autodiff, plain, "apply"), ForwardReads(ctx)
-        device.door, ctx._device = Door(Autodiff, Autodiff), device
+        device.uses, ctx._device = UseCount(Autodiff, Autodiff), device
         arguments = tuple([_followed(x, device) for x in on_plain])
     with nullcontext() if watch is None else watching(watch):
         returned = call_user_code(who, TAKES["forward"], function.forward, device, ctx, *arguments)

@@ -20,7 +20,7 @@ from burnpy.autodiff.graph import (
 )
 from burnpy.autodiff.joint_nodes import put_gradient, record_outputs, result_vjp
 from burnpy.autodiff.tools.user_code import call_user_code
-from burnpy.autodiff.tools.user_values import TensorSpec, misfit
+from burnpy.autodiff.tools.user_values import TensorSpec, mismatch
 from burnpy.backend.errors import ArgumentError, GraphError, KindError, NotTrackedError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import PartialGrad, Vjp, identity
@@ -173,10 +173,10 @@ def _hooked_vjp(inner: Any, grad: Float, *hooks: Hook) -> Float:
 
 def replacement(hook: Hook, returned: object, grad: Float, inner: Any, position: str = "") -> Float:
     """Return the primitive of the gradient that a hook returned, after checking it against the original gradient."""
-    error = misfit(returned, TensorSpec(type(_shown(inner, grad)), grad.shape, grad.dtype, True), inner)
+    error = mismatch(returned, TensorSpec(type(_shown(inner, grad)), grad.shape, grad.dtype, True), inner)
     if error is not None:
         raise type(error)(f"the {hook.name} returned{position} {error}; a hook may return None to leave the gradient")
-    return conjugate(inner, returned._primitive)  # type: ignore[attr-defined]  # misfit checked that it is a tensor
+    return conjugate(inner, returned._primitive)  # type: ignore[attr-defined]  # mismatch checked that it is a tensor
 
 
 def _shown(inner: Any, grad: Float) -> Any:

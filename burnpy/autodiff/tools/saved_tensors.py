@@ -239,7 +239,7 @@ class _Hooks(Saver):
 
     def swapped(self, device: Any, operation: str, x: Any) -> Any:
         tensor = tensor_around(device, array_of(x))
-        with using(observers=(), takers=()):  # otherwise arrays saved by pack would be packed in turn
+        with using(observers=(), value_observers=()):  # otherwise arrays saved by pack would be packed in turn
             content = self.pack(tensor)
         return _Packed(self.unpack, content, tensor, operation, getattr(type(x), "holding", None))
 
@@ -254,7 +254,7 @@ class _Packed(Stored):
         self.kind, self.device, self.shape_, self.dtype_ = type(tensor), tensor.device, tensor.shape, tensor.dtype
 
     def restored(self) -> Any:
-        with using(observers=(), takers=()):
+        with using(observers=(), value_observers=()):
             result = self.unpack(self.content)
         if type(result) is not self.kind or result.device is not self.device:
             error = DeviceError if type(result) is self.kind else KindError

@@ -147,7 +147,7 @@ def in_reverse(level: Any) -> str:
     return f", or use {_IN_REVERSE[api]}, which needs none" if api in _IN_REVERSE else ""
 
 
-def misfit(returned: object, spec: TensorSpec, device: Any) -> Exception | None:
+def mismatch(returned: object, spec: TensorSpec, device: Any) -> Exception | None:
     """Return an error if a gradient or tangent is not a float tensor with the expected shape, dtype and device.
 
     The error's message is the end of a sentence that begins with the name of the function.
@@ -223,7 +223,7 @@ def parts_of(
             raise KindError(
                 f"{who} returned {what} {k} for what is {kind} and has none: it must be None, not {_shown(member)}"
             )
-        error = misfit(member, place, device)
+        error = mismatch(member, place, device)
         if error is not None:
             raise type(error)(f"{who} returned as {what} {k} {error}")
         parts.append(member._primitive)

@@ -51,7 +51,7 @@ def finished(
         bounds: the least and the largest possible element of ints that were checked, by number.
         executor: what computes them.
     """
-    makers = _makers(units, values, executor)
+    producers = _producers(units, values, executor)
     uses = Counter(ref.number for ref in outputs)
     for unit in units:
         if isinstance(unit, Group):
@@ -66,20 +66,20 @@ def finished(
         if not isinstance(unit, Group):
             continue
         signature = launches[id(unit)][1]
-        for maker, replaced in _makers_read_by(signature, makers):
+        for producer, replaced in _producers_read_by(signature, producers):
             read_once = all(uses[each.node.results.number] == 1 for each in replaced)
-            launch = executor.finished(maker, signature, values, bounds) if read_once else None
+            launch = executor.finished(producer, signature, values, bounds) if read_once else None
             if launch is not None:
                 gone.update(map(id, replaced))
-                kept[-1] = Finished(maker, unit, signature, launch)
+                kept[-1] = Finished(producer, unit, signature, launch)
                 break
     return [unit for unit in kept if id(unit) not in gone]
 
 
-def _makers(units: Sequence[Any], values: Mapping[int, Any], executor: Executor) -> dict[int, list[_Maker]]:
+def _producers(units: Sequence[Any], values: Mapping[int, Any], executor: Executor) -> dict[int, list[_Producer]]:
     """Return the operations that may be computed with what follows, by the numbers of their results, the best first."""
     singles: dict[int, Single] = {}  # by the values that they make
-    makers: dict[int, list[_Maker]] = {}
+    producers: dict[int, list[_Producer]] = {}
     for unit in units:
         if isinstance(unit, Group) or unit.node.results.__class__ is not Ref:
             continue
@@ -90,24 +90,24 @@ def _makers(units: Sequence[Any], values: Mapping[int, Any], executor: Executor)
         singles[result.number] = unit
         if op.product:
             bare = _unpadded(node, singles, values)
-            makers[result.number] = [] if bare is None else [bare._replace(units=[*bare.units, unit])]
-            makers[result.number].append(_Maker(node, [unit]))
+            producers[result.number] = [] if bare is None else [bare._replace(units=[*bare.units, unit])]
+            producers[result.number].append(_Producer(node, [unit]))
         elif node.name in (*INDEXED, *INTEGER_PRODUCTS):
-            makers[result.number] = [_Maker(node, [unit])]
+            producers[result.number] = [_Producer(node, [unit])]
         elif node.name == "reshape":  # the same memory, see `multiplied`
-            makers[result.number] = [
-                _Maker(Node(made.name, made.args, result, made.effect, made.line), [*replaced, unit])
-                for made, replaced in makers.get(node.args[0].number, ())
+            producers[result.number] = [
+                _Producer(Node(made.name, made.args, result, made.effect, made.line), [*replaced, unit])
+                for made, replaced in producers.get(node.args[0].number, ())
                 if made.name in (*INDEXED, *INTEGER_PRODUCTS) or (made.name == "matmul" and executor.multiplies_pixels)
             ]
-    return makers
+    return producers
 
 
-def _makers_read_by(signature: Signature, makers: Mapping[int, list[_Maker]]) -> Iterator[_Maker]:
-    """Yield the makers of the values that a group reads, the last value first, as that needs no other order."""
+def _producers_read_by(signature: Signature, producers: Mapping[int, list[_Producer]]) -> Iterator[_Producer]:
+    """Yield the producers of the values that a group reads, the last value first, as that needs no other order."""
     for ref in sorted(signature.arrays, key=lambda ref: -ref.number):
         if _fits(signature, ref):
-            yield from makers.get(ref.number, ())
+            yield from producers.get(ref.number, ())
 
 
 def _fits(signature: Signature, ref: Ref) -> bool:
@@ -116,14 +116,14 @@ def _fits(signature: Signature, ref: Ref) -> bool:
     return len(signature.outputs) == 1 and not signature.numbers and alike
 
 
-class _Maker(NamedTuple):
+class _Producer(NamedTuple):
     """An operation, and the units that it replaces."""
 
     node: Node
     units: list[Single]
 
 
-def _unpadded(node: Node, singles: Mapping[int, Single], values: Mapping[int, Any]) -> _Maker | None:
+def _unpadded(node: Node, singles: Mapping[int, Single], values: Mapping[int, Any]) -> _Producer | None:
     """Return a convolution that reads images without the zeros around them; None if it is none of such images.
 
     Its padding is before the images; the size of its result tells how many zeros are after them.
@@ -145,7 +145,7 @@ def _unpadded(node: Node, singles: Mapping[int, Single], values: Mapping[int, An
         return None
     before = (ranges[2].start, ranges[3].start)
     args = (images, *rest, stride, before, *settings)
-    return _Maker(Node(node.name, args, node.results, node.effect, node.line), [spread, placed])
+    return _Producer(Node(node.name, args, node.results, node.effect, node.line), [spread, placed])
 
 
 def _uses(nodes: Sequence[Node], outputs: Sequence[Ref]) -> Counter[int]:

@@ -278,10 +278,10 @@ class _AdjointEquation:
 
 def _vjp(inner: Any, grads: Sequence[Any], equation: _AdjointEquation, rows: Any, times: Any) -> tuple[Any, ...]:
     mode = current_mode()
-    watchers = () if mode is None else mode.watchers
+    interceptors = () if mode is None else mode.interceptors
 
     def run() -> tuple[Any, ...]:
-        with using(recording=True, observers=(), takers=(), watchers=watchers), reopened():
+        with using(recording=True, observers=(), value_observers=(), interceptors=interceptors), reopened():
             return equation.gradients(inner, grads[0], rows, times)
 
     try:

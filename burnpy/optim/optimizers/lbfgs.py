@@ -20,7 +20,7 @@ from burnpy.optim.optimizers.line_search import strong_wolfe
 from burnpy.optim.parameter_batch import Pending, joint_batch
 from burnpy.optim.pure_functions import in_tree, is_tree
 from burnpy.optim.settings import Ranges, at_least_zero, count
-from burnpy.optim.step import checked_pending, collect_pending, param_gradients, refuse_misfit
+from burnpy.optim.step import checked_pending, collect_pending, param_gradients, refuse_mismatch
 from burnpy.optim.update_formula import Step
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.gradients import Gradients
@@ -297,9 +297,9 @@ class LBfgs(Optimizer):
     ) -> _Point:
         """Return an evaluated model as a point; of the function to minimize, so negated if ``maximize``."""
         sign = -1.0 if self.maximize else 1.0
-        given, misfit = collect_pending(model, param_grads._values, {}, levels_of(model.device))
-        if misfit is not None:
-            refuse_misfit(misfit, None, self.slot_shape)
+        given, mismatch = collect_pending(model, param_grads._values, {}, levels_of(model.device))
+        if mismatch is not None:
+            refuse_mismatch(mismatch, None, self.slot_shape)
         by_id = {item.param.id: item.grad for item in given}
         grads: list[Float] = []
         for item in pending:

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from burnpy_numpy.cpu_threads import BELL, FIRST_BELL, GATE
+from burnpy_numpy.cpu_threads import EVENT, FIRST_EVENT, GATE
 
 Entry = Callable[..., Any]
 SYMBOLS = (
@@ -229,7 +229,7 @@ def _words(base: str, **places: int) -> str:
 _SHARING = f"""
 declare i32 @PyThread_acquire_lock(ptr, i32)
 declare void @PyThread_release_lock(ptr)
-define internal void @ring(ptr %lock_at) {{
+define internal void @set_event(ptr %lock_at) {{
   %lock = load ptr, ptr %lock_at
   %held = call i32 @PyThread_acquire_lock(ptr %lock, i32 0)
   call void @PyThread_release_lock(ptr %lock)
@@ -284,10 +284,10 @@ template:
   call void %code(ptr %arrays, ptr %sizes, i64 %begin, i64 %end)
   ret void
 }}
-define internal void @take(ptr %crew, i64 %thread) {{
+define internal void @take(ptr %pool, i64 %thread) {{
 entry:
-  %next_at = getelementptr i64, ptr %crew, i64 2
-  %job_at = getelementptr ptr, ptr %crew, i64 3
+  %next_at = getelementptr i64, ptr %pool, i64 2
+  %job_at = getelementptr ptr, ptr %pool, i64 3
   %job = load ptr, ptr %job_at
 {_words("job", parts=2, team=11)}
   %belongs = icmp slt i64 %thread, %team
@@ -306,13 +306,13 @@ done:
 SHARE = f"""{_SHARING}
 define void @kernel(ptr %job, ptr %sizes, i64 %begin, i64 %end) {{
 entry:
-  %crew = load ptr, ptr %job
+  %pool = load ptr, ptr %job
 {_words("job", parts=2, team=11)}
-  %gate_at = getelementptr i64, ptr %crew, i64 {GATE}
-  %next_at = getelementptr i64, ptr %crew, i64 2
-  %job_at = getelementptr ptr, ptr %crew, i64 3
-  %bell_at = getelementptr ptr, ptr %crew, i64 {BELL}
-  %taken = cmpxchg ptr %crew, i64 0, i64 1 seq_cst seq_cst
+  %gate_at = getelementptr i64, ptr %pool, i64 {GATE}
+  %next_at = getelementptr i64, ptr %pool, i64 2
+  %job_at = getelementptr ptr, ptr %pool, i64 3
+  %event_at = getelementptr ptr, ptr %pool, i64 {EVENT}
+  %taken = cmpxchg ptr %pool, i64 0, i64 1 seq_cst seq_cst
   %free = extractvalue {{i64, i1}} %taken, 1
   br i1 %free, label %open, label %alone
 alone:
@@ -328,15 +328,15 @@ open:
   br label %call
 call:
   %worker = phi i64 [0, %open], [%worker_next, %call]
-  %place = add i64 %worker, {FIRST_BELL}
-  %call_at = getelementptr ptr, ptr %crew, i64 %place
-  call void @ring(ptr %call_at)
+  %place = add i64 %worker, {FIRST_EVENT}
+  %call_at = getelementptr ptr, ptr %pool, i64 %place
+  call void @set_event(ptr %call_at)
   %worker_next = add i64 %worker, 1
   %others = add i64 %worker, 2
   %calls = icmp slt i64 %others, %team
   br i1 %calls, label %call, label %help
 help:
-  call void @take(ptr %crew, i64 0)
+  call void @take(ptr %pool, i64 0)
   %was_open = atomicrmw or ptr %gate_at, i64 1 seq_cst
   br label %look
 look:
@@ -344,11 +344,11 @@ look:
   %empty = icmp eq i64 %gate, 1
   br i1 %empty, label %leave, label %wait
 wait:
-  %bell = load ptr, ptr %bell_at
-  %rung = call i32 @PyThread_acquire_lock(ptr %bell, i32 1)
+  %event = load ptr, ptr %event_at
+  %is_set = call i32 @PyThread_acquire_lock(ptr %event, i32 1)
   br label %look
 leave:
-  store atomic i64 0, ptr %crew seq_cst, align 8
+  store atomic i64 0, ptr %pool seq_cst, align 8
   br label %done
 done:
   ret void
@@ -360,12 +360,12 @@ entry:
   %thread_at = getelementptr i64, ptr %table, i64 1
   %lock_at = getelementptr ptr, ptr %table, i64 2
   %called_at_at = getelementptr ptr, ptr %table, i64 3
-  %crew = load ptr, ptr %table
+  %pool = load ptr, ptr %table
   %thread = load i64, ptr %thread_at
   %lock = load ptr, ptr %lock_at
   %called_at = load ptr, ptr %called_at_at
-  %gate_at = getelementptr i64, ptr %crew, i64 {GATE}
-  %bell_at = getelementptr ptr, ptr %crew, i64 {BELL}
+  %gate_at = getelementptr i64, ptr %pool, i64 {GATE}
+  %event_at = getelementptr ptr, ptr %pool, i64 {EVENT}
   br label %enter
 enter:
   %gate = load atomic i64, ptr %gate_at seq_cst, align 8
@@ -378,12 +378,12 @@ try:
   %entered = extractvalue {{i64, i1}} %tried, 1
   br i1 %entered, label %help, label %enter
 help:
-  call void @take(ptr %crew, i64 %thread)
+  call void @take(ptr %pool, i64 %thread)
   %before = atomicrmw sub ptr %gate_at, i64 2 seq_cst
   %is_last = icmp eq i64 %before, 3
   br i1 %is_last, label %tell, label %look
 tell:
-  call void @ring(ptr %bell_at)
+  call void @set_event(ptr %event_at)
   br label %look
 look:
   %called = atomicrmw xchg ptr %called_at, i64 0 seq_cst
@@ -396,20 +396,20 @@ leave:
   ret void
 }}
 """
-"""How several threads run a kernel without Python: `SHARE` is what the caller does, `SERVE` what a worker does until it
-has to return to Python. Each is a kernel that Python calls by ``table``.
+"""How several threads run a kernel without Python: the caller runs `SHARE`, and each worker `SERVE`, until it has to
+return to Python. Each is a kernel that Python calls by ``table``.
 
-The words of a crew, see `burnpy_numpy.cpu_threads.Crew`, are: 1 while a caller has it; the gate, twice the number of
-workers inside, plus 1 while it is closed; the next part; the caller's job; the bell that the last worker to leave
-rings; and the bells of the workers. A caller opens the gate, rings, takes parts until none is left, closes the gate,
-and waits for those inside. A worker that comes late finds it closed, and nobody waits for it. A caller that finds
-another one there does all parts.
+The words of a pool, see `burnpy_numpy.cpu_threads.ThreadPool`: 0 is 1 while a caller has it; 1, the gate, is twice the
+number of workers inside, plus 1 while it is closed; 2 is the next part, 3 the caller's job, 4 the event that the last
+worker to leave sets; the events of the workers follow. A caller opens the gate, sets the workers' events, takes parts
+until none is left, closes the gate, and waits for those inside. A worker that comes late finds it closed, and nobody
+waits for it. A caller that finds another one there does all parts.
 
-The words of a job after the crew's address are: the kernel's address; the number of parts; the number of units, which
-the parts divide; the blocks of a unit; the number of blocks; the rows and columns of a program, -1 rows for a template;
-the length of the table; the place in it of memory in which each thread has a room of its own, or -1; the bytes of a
-room; and the number of threads, with the caller, which has the first room. A worker that belongs to a larger team, and
-comes late, takes no part. There follow the table and the sizes, or the address of a program's numbers.
+The words of a job: 0 is the pool's address, 1 the kernel's; 2 the number of parts, 3 of units, which the parts divide,
+4 the blocks of a unit, 5 the number of blocks; 6 and 7 the rows and columns of a program, -1 rows for a template; 8 the
+length of the table, 9 the place in it of the threads' scratch memory, or -1, 10 the bytes of each; 11 the number
+of threads, with the caller, whose scratch memory is the first. A worker beyond that number takes no part. There follow
+the table and the sizes, or the address of a program's numbers.
 """
 
 

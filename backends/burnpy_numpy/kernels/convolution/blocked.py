@@ -27,7 +27,7 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.convolution.channel_blocks import (
     CHAIN,
     PRODUCTS,
-    ROOM,
+    SCRATCH,
     WINDOW,
     Epilogue,
     PartCalls,
@@ -216,9 +216,9 @@ class BlockedConvolution:
         panel, room = self.panel * item, math.prod(part.room) * item
         apart = 0 if packed is not None else -(-self.chunk * panel // 64) * 64
         if packed is None:
-            packed = ROOM, 0, -panel
+            packed = SCRATCH, 0, -panel
             finite = self._pack(calls, packed)
-        memory = ROOM, apart, -room
+        memory = SCRATCH, apart, -room
         calls.add(part.kernel, (x, packed, memory, self.bias, *part.tiles.tables), part.sizes)
         target, *others = ((array, at, 0) for array, at, _ in self._targets(begin, 0))
         calls.add(self.back, (memory, target, *others), self._back_sizes(part, members))
@@ -230,8 +230,8 @@ class BlockedConvolution:
     def _by_members(self, begin: int, members: int, parts: int, packed: Any, each: float) -> None:
         """Compute the result for parts of so many members, from ``begin`` on; threads share the parts."""
         part, item, calls = self._described_part(members), self.dtype.itemsize, PartCalls()
-        x, far = (ROOM, 0, 0), self.x.strides[0]
-        memory = ROOM, math.prod(part.source) * item, 0
+        x, far = (SCRATCH, 0, 0), self.x.strides[0]
+        memory = SCRATCH, math.prod(part.source) * item, 0
         checked = np.zeros((parts, self.width), self.dtype)
         given = (self.x, begin * far, members * far), x, (checked, 0, checked.strides[0])
         calls.add(self.to, given, self._to_sizes(part, members), end=part.source[0])

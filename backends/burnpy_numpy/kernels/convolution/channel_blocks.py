@@ -16,7 +16,7 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector, bytes_of
 from burnpy_numpy.kernels.kernel import template_kernel
-from burnpy_numpy.kernels.launch import Room, TemplateKernel
+from burnpy_numpy.kernels.launch import Scratch, TemplateKernel
 
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.plans import KernelCall
@@ -153,7 +153,7 @@ class Uncompiled(Exception):
     """A kernel cannot be compiled."""
 
 
-ROOM = None
+SCRATCH = None
 """In the table of a call: the memory of a thread."""
 _HEAD, _MOST = 5, 32
 """The words of a call's record before those of its table, and the largest table."""
@@ -177,7 +177,7 @@ class PartCalls:
 
         Args:
             kernel: the kernel.
-            table: its table: arrays, or tuples of an array or `ROOM`, an offset in bytes, and how many bytes further
+            table: its table: arrays, or tuples of an array or `SCRATCH`, an offset in bytes, and how many bytes further
                 the kernel finds it for each block of the job before the part.
             sizes: its sizes.
             each: the number of the kernel's blocks that are a block of the job.
@@ -187,24 +187,24 @@ class PartCalls:
         self._words += (code_of(kernel.function), each, end, len(table), len(sizes))
         for x in table:
             array, offset, step = x if type(x) is tuple else (x, 0, 0)
-            if array is ROOM:
+            if array is SCRATCH:
                 self._words += (1, offset, step)
             else:
                 self._arrays.append(array)
                 self._words += (1 + len(self._arrays), offset, step)
         self._words += sizes
 
-    def run(self, blocks: int, each: float, part: int = 1, room: int = 0, zeros: bool = False) -> None:
+    def run(self, blocks: int, each: float, part: int = 1, scratch: int = 0, zeros: bool = False) -> None:
         """Make the calls for all blocks of a job, on several threads if there is much to do.
 
         Args:
             blocks: the number of blocks.
             each: the number of elements of a block, for `burnpy_numpy.cpu_threads.shared`.
             part: the number of blocks of a part.
-            room: the bytes of memory that a thread needs.
+            scratch: the bytes of memory that a thread needs.
             zeros: whether that memory has to begin with zeros.
         """
-        table, own = [np.array(self._words, np.int64), *self._arrays], Room(1, room, zeros=zeros)
+        table, own = [np.array(self._words, np.int64), *self._arrays], Scratch(1, scratch, zeros=zeros)
         self._kernel.launch(table, (self._count, part), blocks, each, own)
 
 

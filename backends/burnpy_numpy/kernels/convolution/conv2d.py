@@ -31,7 +31,7 @@ from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.convolution.channel_blocks import (
     PRODUCTS,
-    ROOM,
+    SCRATCH,
     Epilogue,
     PartCalls,
     add_products,
@@ -313,10 +313,10 @@ def run_forward(
                 continue
             calls, far = PartCalls(), member * result.itemsize
             moved = [(y, start * y.strides[0], y.strides[0]) if y.ndim > 1 else y for y in others]
-            source = windows.source(calls, batch) if array is ROOM else (array, 0, windows.step * size)
+            source = windows.source(calls, batch) if array is SCRATCH else (array, 0, windows.step * size)
             given = source, weight, (result, start * far, far), added, *windows.forward_tables, *moved
             calls.add(kernel, given, (1, *sizes), end=blocks)
-            calls.run(count, each, room=windows.member * size if array is ROOM else 0, zeros=True)
+            calls.run(count, each, scratch=windows.member * size if array is SCRATCH else 0, zeros=True)
     kernel.note()
     return out
 

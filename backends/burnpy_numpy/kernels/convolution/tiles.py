@@ -14,7 +14,7 @@ from burnpy.backend.operations.convolution import Pair, padded_shape, window_cou
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.compiler.target import target
-from burnpy_numpy.kernels.convolution.channel_blocks import GROUPS, ROOM, PartCalls, block_kernels, copy_of_phases
+from burnpy_numpy.kernels.convolution.channel_blocks import GROUPS, SCRATCH, PartCalls, block_kernels, copy_of_phases
 from burnpy_numpy.kernels.launch import TemplateKernel
 
 Where: TypeAlias = tuple[Pair, Pair, Pair]
@@ -329,10 +329,10 @@ class Windows:
     def parts(self, x: Any, members: int, apart: bool = False) -> Iterator[tuple[int, int, Any]]:
         """Yield start and stop of parts of a batch of so many members, and the array that a kernel reads.
 
-        It is valid until the next. With ``apart`` it is `ROOM` if each member has to be laid out, see `source`.
+        It is valid until the next. With ``apart`` it is `SCRATCH` if each member has to be laid out, see `source`.
         """
         if self.in_place or apart:
-            yield 0, members, np.ascontiguousarray(x) if self.in_place else ROOM
+            yield 0, members, np.ascontiguousarray(x) if self.in_place else SCRATCH
             return
         step = min(min(COUNT, _MOST_PARTS) * self.together(1, x.itemsize), members)
         (high, wide), (down, across) = self.planes, self.stride
@@ -357,9 +357,9 @@ class Windows:
             x, size = np.ascontiguousarray(x), self.step * x.itemsize
             return x, first * size, step * size
         kernel, sizes = self._copy(x, (self.member, self.plane, self.planes[1]))
-        given = (x, first * x.strides[0], step * x.strides[0]), (ROOM, 0, 0), self._phases
+        given = (x, first * x.strides[0], step * x.strides[0]), (SCRATCH, 0, 0), self._phases
         calls.add(kernel, given, sizes, end=count * x.shape[1])
-        return ROOM, 0, 0
+        return SCRATCH, 0, 0
 
     def lay_out(self, x: Any, memory: Any) -> None:
         """Copy members of x to ``memory``, between the zeros of the padding."""

@@ -20,7 +20,7 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     CHAIN,
     GROUPS,
     PRODUCTS,
-    ROOM,
+    SCRATCH,
     WINDOW,
     PartCalls,
     Planes,
@@ -206,10 +206,19 @@ class BlockedWeightGradient:
             for start in range(begin, end, self.step):
                 size, pixels = min(self.step, end - start), [math.prod(shape[1:-1]) for shape in shapes]
                 for (x, _, kernel), shape, place in zip(arrays, shapes, places, strict=False):
-                    given = (x, start * x.strides[0], held * x.strides[0]), (ROOM, place, 0), (ROOM, places[-1], 0)
+                    given = (
+                        (x, start * x.strides[0], held * x.strides[0]),
+                        (SCRATCH, place, 0),
+                        (SCRATCH, places[-1], 0),
+                    )
                     sizes = (*planes_of(x, size, x.shape[3]), math.prod(shape[1:]), *distances_of(shape), 0, 0)
                     calls.add(kernel, given, sizes, end=shape[0])
-                table = (ROOM, 0, 0), (ROOM, places[1], 0), (sums[begin // held :], 0, sums.strides[0]), self.ranges
+                table = (
+                    (SCRATCH, 0, 0),
+                    (SCRATCH, places[1], 0),
+                    (sums[begin // held :], 0, sums.strides[0]),
+                    self.ranges,
+                )
                 calls.add(self.kernel, table, (size, *counts, *pixels, *distances, int(start == begin)), end=count)
             if begin < end:
                 work = math.prod(self.result) * self.cell * count * (end - begin) / PRODUCTS
@@ -222,7 +231,7 @@ class BlockedWeightGradient:
     def _whole(self) -> None:
         """Compute all from one part of the batch: the sums of a block leave the cache in their final order."""
         calls, size = PartCalls(), self.taps * self.cell
-        sums = ROOM, 0, -size * self.dtype.itemsize
+        sums = SCRATCH, 0, -size * self.dtype.itemsize
         self._add(calls, 0, self.members, sums, self.taps)
         self._finish(calls, sums)
         calls.run(self.blocks, size * math.prod(self.result) * self.members / PRODUCTS, 1, -sums[2])

@@ -50,8 +50,8 @@ done:
 def _three(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(threads, "COUNT", PARTS)
     yield
-    if threads._crew:
-        assert threads._crew[0].words[:2].tolist() == [0, 1], "no caller has the crew, and nobody is inside"
+    if threads._pool:
+        assert threads._pool[0].words[:2].tolist() == [0, 1], "no caller has the pool, and nobody is inside"
 
 
 def meeting() -> Entry:
@@ -131,16 +131,16 @@ def test_the_bits_depend_neither_on_the_number_of_threads_nor_on_who_comes(monke
     for count in (2, 3, 8, 2, 3):  # in the end some who are not in the team come late
         monkeypatch.setattr(threads, "COUNT", count)
         assert same(compute(), alone)
-    crew = threads.crew_of(PARTS, threads.LEAST)[0]
-    assert crew is not None
-    crew.words[0] = 1  # as while another caller has it
+    pool = threads.pool_of(PARTS, threads.LEAST)[0]
+    assert pool is not None
+    pool.words[0] = 1  # as while another caller has it
     assert same(compute(), alone)
-    crew.words[0] = 0
-    bells = crew.words[threads.FIRST_BELL :].copy()
-    deaf = threads._Bell()
-    crew.words[threads.FIRST_BELL :][bells != 0] = deaf.address  # nobody comes
+    pool.words[0] = 0
+    events = pool.words[threads.FIRST_EVENT :].copy()
+    deaf = threads._Event()
+    pool.words[threads.FIRST_EVENT :][events != 0] = deaf.address  # nobody comes
     assert same(compute(), alone)
-    crew.words[threads.FIRST_BELL :] = bells
+    pool.words[threads.FIRST_EVENT :] = events
     meet()
 
 
@@ -156,8 +156,8 @@ def test_many_threads_of_the_user() -> None:
 @pytest.mark.slow
 def test_no_exception_anywhere_loses_a_worker() -> None:
     def start() -> None:
-        threads._crew.clear()
-        threads.crew_of(PARTS, threads.LEAST)
+        threads._pool.clear()
+        threads.pool_of(PARTS, threads.LEAST)
 
     meet()
     for raised in every_opcode(start, (threads,), interrupt, every=1 if LONG else 4):
@@ -222,7 +222,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_child_forked_amid_work_of_other_threads_has_a_crew_of_its_own() -> None:
+def test_a_child_forked_amid_work_of_other_threads_has_a_pool_of_its_own() -> None:
     done = run(AFTER_FORK)
     assert done.stdout.split() == ["41"] * 10, done.stderr
 
