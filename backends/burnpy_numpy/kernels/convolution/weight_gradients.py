@@ -131,7 +131,7 @@ def _add_groups(
             add(calls, given, count, len(sums[0]))
         if begin < end:
             room = several * windows.member * x.itemsize
-            calls.run(whole if begin == 0 else 1, work * (end - begin), room=room, zeros=True)
+            calls.run(whole if begin == 0 else 1, work * (end - begin), scratch=room, zeros=True)
 
 
 class BlockedWeightGradient:
@@ -222,7 +222,7 @@ class BlockedWeightGradient:
                 calls.add(self.kernel, table, (size, *counts, *pixels, *distances, int(start == begin)), end=count)
             if begin < end:
                 work = math.prod(self.result) * self.cell * count * (end - begin) / PRODUCTS
-                calls.run(groups if begin == 0 else 1, work, room=places[-1] + self.width * item)
+                calls.run(groups if begin == 0 else 1, work, scratch=places[-1] + self.width * item)
         calls = PartCalls()
         self._finish(calls, np.add.reduce(sums))
         calls.run(self.blocks, self.taps * self.cell, self.blocks)
