@@ -353,8 +353,7 @@ def attention_backward(dtype: str, width: int, masked: bool) -> str:
     2 · block`` rows.
     """
     w = HeadWriter(dtype, width, 7, masked)
-    zero = w.constant(0.0, dtype)
-    scratch, (q_row, k_row, v_row, grad_row, grad_q_row, grad_k_row, grad_v_row) = w.scratch, w.steps
+    scratch, (q_row, k_row, v_row, grad_row, *_) = w.scratch, w.steps
     values = w.at(scratch, w.times(w.key_size, w.line))
     weights = w.at(values, w.times(w.value_size, w.line))
     grad_scores = w.at(weights, w.times(w.block, w.line))
@@ -372,33 +371,64 @@ def attention_backward(dtype: str, width: int, masked: bool) -> str:
                 with w.loop(first, end) as part:
                     queries = [w.plus(w.times(part, rows), r) for r in range(rows)]
                     _gradient_of_scores(w, head, base, queries, (grads, lines, weights, grad_scores))
-                    ends = [w.reach(w.plus(base, t)) for t in queries]
-                    kept = [w.at(grad_scores, w.times(t, w.line)) for t in queries]
-                    with w.loop("0", w.vectors(w.key_size)) as c:
-                        column = w.times(c, width)
-                        sums = w.products(kept, 1, w.at(k, column), k_row, "0", *ends)
-                        for t, x in zip(queries, sums, strict=True):
-                            place = w.plus(w.times(w.plus(base, t), grad_q_row), column)
-                            w.store_at(w.mul(x, w.scale), grad_q, place)
+                    _gradient_of_queries(w, base, queries, (grad_scores, k, grad_q))
             for rows, first, end in rounds_of(w, w.keys):
                 with w.loop(first, end) as part:
                     s = w.times(part, rows)
                     begin = w.minus(w.minus(s, w.offset), base)  # the first query that attends to the first key
                     begin = w.either(w.assign(f"icmp slt i64 {begin}, 0"), "0", begin, "i64")
-                    for left, right, row, out, out_row, size in (
-                        (weights, grads, grad_row, grad_v, grad_v_row, w.value_size),
-                        (grad_scores, lines, q_row, grad_k, grad_k_row, w.key_size),
-                    ):
-                        factors = [w.at(left, w.plus(s, r)) for r in range(rows)]
-                        with w.loop("0", w.vectors(size)) as c:
-                            column = w.times(c, width)
-                            sums = w.products(factors, w.line, w.at(right, column), row, begin, count)
-                            for r, x in enumerate(sums):
-                                place = w.at(out, w.plus(w.times(w.plus(s, r), out_row), column))
-                                x = w.mul(x, w.scale) if left is grad_scores else x
-                                before = w.select(begins, zero, w.load(place, dtype))
-                                w.store(w.add(before, x), place)
+                    keys = [w.plus(s, r) for r in range(rows)]
+                    ends = begin, count
+                    _add_products(w, (weights, grads, grad_v), (3, 6), keys, ends, begins, w.value_size)
+                    _add_products(w, (grad_scores, lines, grad_k), (0, 5), keys, ends, begins, w.key_size, True)
     return w.function()
+
+
+def _gradient_of_queries(w: HeadWriter, base: str, queries: list[str], arrays: tuple[str, ...]) -> None:
+    """Write the products of the gradients of the queries' scores and the keys, times the factor of the scores."""
+    grad_scores, k, grad_q = arrays
+    ends = [w.reach(w.plus(base, t)) for t in queries]
+    kept = [w.at(grad_scores, w.times(t, w.line)) for t in queries]
+    with w.loop("0", w.vectors(w.key_size)) as c:
+        column = w.times(c, w.width)
+        sums = w.products(kept, 1, w.at(k, column), w.steps[1], "0", *ends)
+        for t, x in zip(queries, sums, strict=True):
+            place = w.plus(w.times(w.plus(base, t), w.steps[4]), column)
+            w.store_at(w.mul(x, w.scale), grad_q, place)
+
+
+def _add_products(
+    w: HeadWriter,
+    arrays: tuple[str, str, str],
+    rows: tuple[int, int],
+    keys: list[str],
+    queries: tuple[str, str],
+    begins: Vector,
+    size: str,
+    scaled: bool = False,
+) -> None:
+    """Add to the gradients of keys or values the products of columns of scratch memory and rows of an array.
+
+    Args:
+        w: the kernel.
+        arrays: the scratch memory, the array, and the gradients.
+        rows: the numbers of the array and of the gradients among those whose distances of rows the sizes have.
+        keys: the keys, which are the columns.
+        queries: the first query that attends to the first key, and the end of the queries.
+        begins: the mask that is true where the gradients have no sums yet.
+        size: the length of the rows.
+        scaled: whether to multiply the products by the factor of the scores.
+    """
+    left, right, out = arrays
+    factors = [w.at(left, key) for key in keys]
+    with w.loop("0", w.vectors(size)) as c:
+        column = w.times(c, w.width)
+        sums = w.products(factors, w.line, w.at(right, column), w.steps[rows[0]], *queries)
+        for key, x in zip(keys, sums, strict=True):
+            place = w.at(out, w.plus(w.times(key, w.steps[rows[1]]), column))
+            x = w.mul(x, w.scale) if scaled else x
+            before = w.select(begins, w.constant(0.0, w.dtype), w.load(place, w.dtype))
+            w.store(w.add(before, x), place)
 
 
 def _gradient_of_scores(w: HeadWriter, head: str, base: str, queries: list[str], arrays: tuple[str, ...]) -> None:

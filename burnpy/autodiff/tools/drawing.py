@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, stack_of
@@ -299,20 +299,12 @@ def laid_out(texts: Sequence[Sequence[str]], arrows: Sequence[tuple[int, int]]) 
     widths = [max((len(t) for t in lines), default=0) * _LETTER + 2 * PAD for lines in texts]
     heights = [len(lines) * HEIGHT + 2 * PAD for lines in texts]
     layer = _layers(count, arrows)
-    below: list[list[int]] = [[] for _ in range(count)]
-    chains = []
-    for a, b in arrows:
-        chain = [a]
-        for between in range(layer[a] + 1, layer[b]):
-            layer.append(between)
-            widths.append(4.0)
-            below.append([])
-            chain.append(len(layer) - 1)
-        chain.append(b)
-        for k, v in pairwise(chain):
-            below[k].append(v)
-        chains.append(chain)
-    above: list[list[int]] = [[] for _ in below]
+    chains = _chains(layer, arrows)
+    widths += [4.0] * (len(layer) - count)
+    below: list[list[int]] = [[] for _ in layer]
+    for k, v in chain.from_iterable(map(pairwise, chains)):
+        below[k].append(v)
+    above: list[list[int]] = [[] for _ in layer]
     for k, members in enumerate(below):
         for v in members:
             above[v].append(k)
@@ -335,6 +327,16 @@ def laid_out(texts: Sequence[Sequence[str]], arrows: Sequence[tuple[int, int]]) 
         passed = [(x[k] - left, tops[layer[k]] + row_heights[layer[k]] / 2) for k in way[1:-1]]
         routes.append([(x[a] - left, tops[layer[a]] + heights[a]), *passed, (x[b] - left, tops[layer[b]])])
     return GraphLayout(right - left, y - _DOWN + PAD, places, routes)
+
+
+def _chains(layer: list[int], arrows: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Return the ends of each arrow, with a point in each layer between, which is added to the layers."""
+    chains = []
+    for a, b in arrows:
+        between = range(layer[a] + 1, layer[b])
+        chains.append([a, *range(len(layer), len(layer) + len(between)), b])
+        layer.extend(between)
+    return chains
 
 
 def _layers(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:

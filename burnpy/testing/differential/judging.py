@@ -143,43 +143,54 @@ def _beyond(
 
     Ints and bools differ if no trial changes any. A result without any digit, as for singular matrices, agrees.
     """
-    narrow = t.dtype != "float64"
     few = 8 * eps * case.traits.loose * {"values": 1, "hvp": 16}.get(t.quantity, 4)
     sizes = [float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in case.eager("values") if x.dtype.kind == "f"]
     noise = 16 * eps * max(sizes, default=0.0) + 2 * eps
     for k, (a, b) in enumerate(zip(found, expected, strict=True)):
-        others = [trial[k] for trial in trials]
-        others_found = [x[k] for x in moved if len(x) == len(found)]
-        if any(o.shape != b.shape for o in (*others, *others_found)):
+        changes = [(trial[k], b) for trial in trials] + [(x[k], a) for x in moved if len(x) == len(found)]
+        if any(x.shape != b.shape for x, _ in changes):
             raise Unsuitable("shapes depend on values")
         if b.dtype.kind in "biu":
-            unsure = np.zeros(b.shape, bool)
-            for o in others:
-                unsure |= o != b
-            for o in others_found:
-                unsure |= o != a
-            if (found_wrong := (a != b) & ~unsure).any() and not unsure.any():
-                return _described(k, a, b, found_wrong)
-            continue
-        with np.errstate(all="ignore"):
-            finite = np.isfinite(b)
-            spread = np.max(
-                [np.abs(o - b) for o in others] + [np.abs(o - a) for o in others_found], axis=0, initial=0.0
-            )
-            unsure = ~np.isfinite(spread) & finite
-            unsure |= (np.isnan(a) | np.isnan(b)) & t.mode
-            spread = np.where(np.isfinite(spread), spread, 0.0)
-            scale = float(np.abs(b[finite]).max(initial=0.0))
-            unsure |= spread > 0.5 * scale + noise
-            allowed = TIMES * (spread + 0.02 * spread.max(initial=0.0)) + few * (np.abs(b) + 0.1 * scale) + noise
-            wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= allowed)) & ~unsure
-            if narrow:
-                small, big = tiny(dtype_of(t.dtype)), largest(dtype_of(t.dtype))
-                if not np.isfinite(a[wrong]).all() or scale > big / 8 or (scale and scale < small / eps):
-                    raise Unsuitable("overflow or underflow")
+            unsure = np.any([x != original for x, original in changes], axis=0) if changes else np.zeros(b.shape, bool)
+            wrong = (a != b) & ~unsure & ~unsure.any()
+        else:
+            wrong = _wrong_floats(t, a, b, changes, (few, noise, eps))
         if wrong.any():
             return _described(k, a, b, wrong)
     return None
+
+
+def _wrong_floats(
+    t: Transformation,
+    a: NDArray[Any],
+    b: NDArray[Any],
+    changes: Sequence[tuple[NDArray[Any], NDArray[Any]]],
+    limits: tuple[float, float, float],
+) -> NDArray[Any]:
+    """Return the elements of a that differ from b by more than rounding errors.
+
+    Args:
+        t: the transformation.
+        a: the result.
+        b: the expected one.
+        changes: results of trials with rounding errors, each with the result without.
+        limits: the error that is allowed relative to an element and in any, and the distance of floats near 1.
+    """
+    few, noise, eps = limits
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(b)
+        spread = np.max([np.abs(x - original) for x, original in changes], axis=0, initial=0.0)
+        unsure = (~np.isfinite(spread) & finite) | ((np.isnan(a) | np.isnan(b)) & t.mode)
+        spread = np.where(np.isfinite(spread), spread, 0.0)
+        scale = float(np.abs(b[finite]).max(initial=0.0))
+        unsure |= spread > 0.5 * scale + noise
+        allowed = TIMES * (spread + 0.02 * spread.max(initial=0.0)) + few * (np.abs(b) + 0.1 * scale) + noise
+        wrong: NDArray[Any] = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= allowed)) & ~unsure
+        if t.dtype != "float64":
+            small, big = tiny(dtype_of(t.dtype)), largest(dtype_of(t.dtype))
+            if not np.isfinite(a[wrong]).all() or scale > big / 8 or (scale and scale < small / eps):
+                raise Unsuitable("overflow or underflow")
+    return wrong
 
 
 def _expected(case: Case, t: Transformation) -> Arrays:
