@@ -97,11 +97,6 @@ def observing(observer: Observer) -> AbstractContextManager[None]:
     return using(observers=(observer, *(current_mode() or DEFAULT_MODE).observers))
 
 
-def intercepting(interceptor: Interceptor) -> AbstractContextManager[None]:
-    """Return a context manager that calls ``interceptor`` around every vjp of a pass, outside existing ones."""
-    return using(interceptors=(*(current_mode() or DEFAULT_MODE).interceptors, interceptor))
-
-
 def through(interceptors: tuple[Interceptor, ...]) -> Interceptor | None:
     """Return one interceptor that calls several, the last one outermost; None without any."""
     if not interceptors:

@@ -89,10 +89,11 @@ class Traits(TypedDict, total=False):
     symmetric: bool
     """True if the Jacobian is symmetric, so that ``vjp`` serves both modes."""
     joint: Vjp
-    """Reverse mode of an operation that computes the gradients of its arguments together, from one or several results:
-    ``(inner, grads, needs, names…)`` takes the gradients of the float results (None for an unused one) and a flag for
-    each float argument that says whether its gradient is needed. It returns the gradients, None for the others. The
-    results are named ``out``, ``out1``, ``out2`` …."""
+    """Reverse mode of an operation with several results, or whose gradients are computed together.
+
+    ``(inner, grads, needs, names…)`` takes the gradients of the float results (None for an unused one), and for each
+    float argument whether its gradient is needed. It returns the gradients, None where none is needed. The results are
+    named ``out``, ``out1``, ``out2`` …."""
     joint_jvp: Vjp
     """Forward mode of such an operation: ``(inner, tangents, names…)`` takes the tangents of the float arguments (None
     for a constant, but not for all) and returns a tuple with those of the float results. By default, forward mode goes

@@ -317,7 +317,7 @@ class LowerCholesky(Bijection[B]):
         return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
 
     def log_det(self, x: Tensor[B]) -> Tensor[B]:
-        """Return the sum of the diagonal, for the derivative by the lower triangle."""
+        """Return the sum of the diagonal, for the derivative with respect to the lower triangle."""
         return x.diagonal(dim1=-2, dim2=-1).sum(dim=-1)
 
 

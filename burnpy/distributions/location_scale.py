@@ -284,7 +284,7 @@ class HalfCauchy(Reparametrized[B]):
         self._hold(device, validate, scale=scale)
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw values with gradients by the scale."""
+        """Draw values that are differentiable with respect to the scale."""
         drawn = _standard_cauchy(self.device, self._shape(sample_shape), self._dtype, generator=generator)
         return self.scale * drawn.abs()
 

@@ -158,7 +158,7 @@ class HalfNormal(Reparametrized[B]):
         self._hold(device, validate, scale=scale)
 
     def rsample(self, sample_shape: Size = (), *, generator: Generator | None = None) -> Tensor[B]:
-        """Draw values with gradients by the scale."""
+        """Draw values that are differentiable with respect to the scale."""
         z = Tensor.normal(self._shape(sample_shape), dtype=self._dtype, generator=generator, device=self.device)
         return self.scale * z.abs()
 

@@ -174,8 +174,8 @@ class Draft:
     ) -> list[Batch]:
         """Return the parameters in batches of one `Step` each.
 
-        A parameter whose states may not be updated in place is a batch of its own, so that the memory of its old states
-        is free before the next one needs memory for new states, unless the caller of a pure step holds them.
+        A parameter whose states may not be updated in place is a batch of its own. So the memory of its old states is
+        free before the next parameter needs memory for new ones, unless the caller of a pure step holds them.
 
         Args:
             optimizer: the optimizer.

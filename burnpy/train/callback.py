@@ -29,8 +29,8 @@ class Stop(metaclass=Explaining):
 class Save(metaclass=Explaining):
     """Write a checkpoint after the current optimizer step, and then delete the files of earlier ones.
 
-    Of several after one step, those that are ``first`` are written before the others, so that a run which continues
-    from one of the others, in which the states of callbacks say that the first was saved, can rely on it.
+    If there are several after one step, those with ``first`` are written before the others. The states of callbacks in
+    the others say that the first was saved, and a run that continues from them relies on it.
     """
 
     path: Path

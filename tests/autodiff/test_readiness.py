@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from burnpy import Autodiff, Tensor
-from burnpy.autodiff import Balanced, Function, checkpoint, detect_anomaly
+from burnpy.autodiff import Balanced, Function, checkpoint, detect_anomaly, recording
 from burnpy.autodiff.graph import Leaf
-from burnpy.autodiff.recording import intercepting
 from burnpy.autodiff.tools.backward import backward
 from burnpy.backend import NumPy, errors
 from burnpy.nn import BatchNorm, Linear, Relu, Sequential
@@ -79,7 +78,7 @@ def consumers(roots: list[Any]) -> dict[Any, set[Any]]:
 def check(roots: list[Any], *, exact: bool = True, **arguments: Any) -> list[Any]:
     """Differentiate; compare the reports with the result, and their moments with the graph. Returns their order."""
     using, reports = consumers(roots), Reports()
-    with intercepting(reports.intercept):
+    with recording.using(interceptors=(reports.intercept,)):
         grads = backward(roots, on_ready=reports, **arguments)
     assert len(reports.reported) == len(grads) == len({node for node, _, _ in reports.reported})
     for (node, noted, at), value in zip(reports.reported, reports.values, strict=True):

@@ -45,8 +45,8 @@ for (long long p = start; p < stop; p++) {{
   begins = true;
 }}
 """
-"""A run within the chunk is added up and written; of one that reaches beyond it, the sum of its part is kept: in the
-first place if it began before, or in the second. So a row of the result is written by one thread for each column."""
+"""A run within the chunk is added up and written. If a run reaches beyond the chunk, the sum of its part is kept: in
+the first place if the run began before, else in the second. So one thread a column writes a row of the result."""
 
 _JOINED_RUNS = f"""{_RUNS}
 const long long index = SORTED(stop - 1);

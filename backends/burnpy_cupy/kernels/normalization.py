@@ -437,15 +437,9 @@ def _divided(
     length = -(-vectors // max(1, min(_PARTS, _BLOCKS // channels, vectors * width // _PART)))
     parts = -(-vectors // length)
     sizes = struct.pack("=4q", shape[0], channels, math.prod(shape[2:]) // width, length)
+    kernels, grid = [b._kernels.typed(name, {"WIDTH": width}, T=dtype, S=wide) for name in names], (channels, parts)
     sums, second = [
-        launcher(
-            b.xp,
-            b._kernels.typed(name, {"WIDTH": width}, T=dtype, S=wide),
-            (channels, parts),
-            (_THREADS, 1),
-            changing,
-            sizes,
-        )
-        for name, changing in zip(names, given, strict=True)
+        launcher(b.xp, kernel, grid, (_THREADS, 1), changing, sizes)
+        for kernel, changing in zip(kernels, given, strict=True)
     ]
     return sums, second, ((kept, channels, parts), wide)

@@ -432,7 +432,7 @@ def _add_products(
 
 
 def _gradient_of_scores(w: HeadWriter, head: str, base: str, queries: list[str], arrays: tuple[str, ...]) -> None:
-    """Write the weights of some queries, and the gradients by their scores, to scratch memory.
+    """Write the weights of some queries, and the gradients of their scores, to scratch memory.
 
     The queries are counted from ``base``, the first that is kept. The arrays are the gradient and q from this query on,
     and memory for the weights and gradients.

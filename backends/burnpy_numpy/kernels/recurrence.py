@@ -368,8 +368,8 @@ def _backward_step(w: StepWriter, from_next: Vector, place: _Place, read: str, w
         w: the kernel of `recurrence_backward`.
         from_next: the product of the gradient of the next time step's gates and the weight.
         place: where the step is.
-        read: the place in the buffers of what passed to this state without the product.
-        written: the place for what passes to the state before.
+        read: the place in the buffers of the gradient that passed to this state without the product.
+        written: the place for the gradient that passes to the state before.
     """
     kind, dtype = w.kind, w.dtype
     grad, grad_cells, _, hidden, cell, states, cells, saved, grad_x, grad_products, passed, passed_cell = w.arrays

@@ -146,7 +146,7 @@ def _flops(program: Program, rows: int, columns: int) -> int:
 
 
 def _flops_of(node: Node) -> int:
-    """Return the FLOPs of a node; 0 of one that is no operation of the schema."""
+    """Return the FLOPs of a node; 0 for a name that is no operation of the schema."""
     op = operations().get(node.name)
     results = refs_in(node.results)
     if op is None or len(op.arguments) != len(node.args) or not results:

@@ -167,7 +167,7 @@ def _gradient_choice(
 ) -> tuple[Choice, list[Any]]:
     """Return the choice between the gradients of the branches, and the nodes of the values that they capture.
 
-    Both return the gradients of the ``active`` operands and of what either captures: zeros where one does not use it.
+    Both return the gradients of the ``active`` operands and of all captured values, zeros for those they do not use.
     """
     gradients = [side.gradients(level, places) for side in sides]
     recordings = []

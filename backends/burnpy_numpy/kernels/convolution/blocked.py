@@ -185,7 +185,7 @@ class BlockedConvolution:
     def _packing(self) -> tuple[Any, ...]:
         """Return the template of the kernel that packs the weight, and its parameters.
 
-        Neighbours in memory are windows of the lanes, or else of what is added up.
+        Neighbours in memory are windows of the lanes, or else of the channels that are added up.
         """
         if not self._has_neighbours():
             return pack_columns, self.lanes, self.taps

@@ -317,11 +317,11 @@ class Windows:
         return channels * area, area
 
     def together(self, members: int, itemsize: int) -> int:
-        """Return how many members of a part of the batch, of so many, the gradient by the weight adds up at a time."""
+        """Return how many members of a part of the batch, of so many, the gradient of the weight adds up at a time."""
         return members if self.in_place else max(1, _SOURCE // max(1, self.member * itemsize))
 
     def group(self, members: int) -> int:
-        """Return how many members of a batch are added up apart in the gradient by a small weight; else all."""
+        """Return how many members of a batch are added up apart in the gradient of a small weight; else all."""
         sizes = math.prod(self.shape) + self.weight[0] * math.prod(self.counts)
         small = self.groups == 1 and GROUPS * self.weight[0] * self.length <= members * sizes
         return -(-members // GROUPS) if small else members
