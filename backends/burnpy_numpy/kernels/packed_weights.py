@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from typing import Any
 from weakref import ref
@@ -27,6 +28,7 @@ class PackedWeights:
         self._most = most
         self._seen: dict[tuple[int, Hashable], ref[Any]] = {}
         self._packed: dict[tuple[int, Hashable], Any] = {}
+        self._ready: dict[int, dict[Hashable, Any]] = {}
         self._used = 0
         self.changing: set[int] = set()  #: the ids of arrays that replays of plans are overwriting
 
@@ -38,6 +40,16 @@ class PackedWeights:
             how: the way in which it was packed.
         """
         return self._packed.get((id(weight), how))
+
+    def ready(self, weight: Any, call: Hashable) -> Any:
+        """Return what `note` kept for a call with a weight; None without it."""
+        kept = self._ready.get(id(weight))
+        return None if kept is None else kept.get(call)
+
+    def note(self, weight: Any, how: Hashable, call: Hashable, value: Any) -> None:
+        """Keep what a call needs of a packed form, as long as this is kept."""
+        if (id(weight), how) in self._packed:
+            self._ready.setdefault(id(weight), {})[call] = value
 
     def keeps(self, weight: Any, how: Hashable) -> bool:
         """Return whether to keep the packed form of a weight: if this was called for it before, nothing changes it, and
@@ -70,9 +82,39 @@ class PackedWeights:
     def _forget(self, key: tuple[int, Hashable]) -> None:
         """Drop what belongs to an array that is gone."""
         self._seen.pop(key, None)
+        self._ready.pop(key[0], None)
         if self._packed.pop(key, None) is not None:
             self._used = sum(kept.nbytes for kept in [*self._packed.values()])
 
 
 packed_weights = PackedWeights(_MOST)
 """The weights that convolutions, recurrences and products keep in this process."""
+
+
+def panels_of(matrix: Any, words: Any, chunk: int, shape: tuple[int, int, int, int], kept: Any) -> Any:
+    """Return the panels of a matrix, and behind them what is added to its columns for each chunk; see
+    `burnpy_numpy.kernels.products.copies.Words.shifts`.
+
+    Args:
+        matrix: the matrix.
+        words: how it lies in words; None if it does not.
+        chunk: the numbers of a column in a chunk.
+        shape: the number of panels, their lines, the words of a line, and the numbers of a word.
+        kept: the dtype of the numbers.
+    """
+    (k, n), (count, lines, lanes, together) = matrix.shape, shape
+    starts = range(0, k, chunk)
+    shifts = len(starts) * (words is not None and words.shifts(words.stored))
+    memory = np.zeros(count * lanes * (lines + shifts) * together, kept)
+    panels = memory[: math.prod(shape)].reshape(shape)
+    whole = n // lanes * lanes
+    for place in range(together):
+        numbers = matrix[place::together]
+        columns = numbers[:, :whole].reshape((len(numbers), n // lanes, lanes))
+        panels[: n // lanes, : len(numbers), :, place] = columns.swapaxes(0, 1)
+        panels[n // lanes :, : len(numbers), : n - whole, place] = numbers[None, :, whole:]
+    sums = memory[panels.size :].view(np.int32).reshape((shifts, -1)) if shifts else ()
+    for sum_of_chunk, start in zip(sums, starts, strict=False):
+        matrix[start : start + chunk].sum(0, np.int32, sum_of_chunk[:n])
+        sum_of_chunk *= -128 if kept.kind == "i" else 128
+    return memory

@@ -19,7 +19,7 @@ from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.target import has_amx, has_dot_products, target
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import Kernel, TemplateKernel, share
-from burnpy_numpy.kernels.packed_weights import packed_weights
+from burnpy_numpy.kernels.packed_weights import packed_weights, panels_of
 from burnpy_numpy.kernels.products.copies import (
     CHUNK_BYTES,
     COLUMNS,
@@ -177,6 +177,10 @@ def following(kernel: Kernel, rows: int) -> Following | None:
 
 def _with_panels(product: Product, b: Any) -> tuple[Product, Any]:
     """Return a product with the panels of B that are kept, from now on or already; else as it is."""
+    call = product.sizes, id(product.kernel)
+    known: tuple[Product, Any] | None = packed_weights.ready(b, call)
+    if known is not None:
+        return known
     base, (_, n, k, _, row, *_) = b.base, product.sizes
     if type(base) is np.ndarray and base.size == b.size and base.T.strides == b.strides:
         matrix, owner = b, base  # a transposed matrix, whose view may be another one each time
@@ -191,37 +195,14 @@ def _with_panels(product: Product, b: Any) -> tuple[Product, Any]:
     if panels is None:
         if not packed_weights.keeps(owner, how):
             return product, b
-        panels = _panels_of(matrix, product, (-(-n // lanes), lines, lanes, together), kept)
+        panels = panels_of(matrix, words, product.sizes[6], (-(-n // lanes), lines, lanes, together), kept)
         packed_weights.add(owner, how, panels)
     first, last, wider = product.sizes[:4], product.sizes[6:-1], kept.itemsize // b.itemsize
-    return product._replace(sizes=(*first, lanes * wider, lines * together * wider, *last, PACKED), keeps=False), panels
-
-
-def _panels_of(matrix: Any, product: Product, shape: Shape, kept: Any) -> Any:
-    """Return the panels of a matrix, and behind them what is added to its columns for each chunk; see `Words.shifts`.
-
-    Args:
-        matrix: the matrix.
-        product: a product with it.
-        shape: the number of panels, their lines, the words of a line, and the numbers of a word.
-        kept: the dtype of the numbers.
-    """
-    (k, n), (count, lines, lanes, together) = matrix.shape, shape
-    words, starts = product.words, range(0, k, product.sizes[6])
-    shifts = len(starts) * (words is not None and words.shifts(words.stored))
-    memory = np.zeros(count * lanes * (lines + shifts) * together, kept)
-    panels = memory[: math.prod(shape)].reshape(shape)
-    whole = n // lanes * lanes
-    for place in range(together):
-        numbers = matrix[place::together]
-        columns = numbers[:, :whole].reshape((len(numbers), n // lanes, lanes))
-        panels[: n // lanes, : len(numbers), :, place] = columns.swapaxes(0, 1)
-        panels[n // lanes :, : len(numbers), : n - whole, place] = numbers[None, :, whole:]
-    sums = memory[panels.size :].view(np.int32).reshape((shifts, -1)) if shifts else ()
-    for sum_of_chunk, start in zip(sums, starts, strict=False):
-        matrix[start : start + product.sizes[6]].sum(0, np.int32, sum_of_chunk[:n])
-        sum_of_chunk *= -128 if kept.kind == "i" else 128
-    return memory
+    sizes = *first, lanes * wider, lines * together * wider, *last, PACKED
+    ready = product._replace(sizes=sizes, keeps=False), panels
+    if owner is b:
+        packed_weights.note(b, how, call, ready)
+    return ready
 
 
 _ZEROS = np.zeros(64)

@@ -48,7 +48,8 @@ def stripe_heights(registers: int, by: str) -> tuple[int, ...]:
     AMX hold tiles."""
     if by == "amx":
         return STRIPE_ROWS, TILE
-    return (12, 8, 4) if registers >= 32 else (6, 4, 2)
+    heights = (12, 8, 4) if registers >= 32 else (6, 4, 2)
+    return (*heights, 1) if by else heights  # a single row is multiplied by words of a kept panel
 
 
 def copied_bytes(transposed: bool, by: str) -> int:

@@ -26,7 +26,7 @@ from burnpy.interop.onnx.operators.table import (
 )
 from burnpy.nn import functional
 from burnpy.tensor.einsum import einsum as sum_of_products
-from burnpy.tensor.joining import stack
+from burnpy.tensor.joining import cat, stack
 from burnpy.tensor.tensor import IntTensor, Tensor
 
 Sizes = tuple[int, ...] | None
@@ -196,6 +196,17 @@ def conv(x: Value, weight: Value, bias: Value = None, *, group: int = 1, **windo
     if (w.low == w.high).all():
         return w.call("conv", x, weight, bias, padding=w.one(w.low), groups=group)
     return w.call("conv", padded(x, w.low, w.high), weight, bias, groups=group)
+
+
+@operator("CausalConvWithState")
+def causal_conv(x: Value, weight: Value, bias: Value = None, past: Value = None, *, activation: str = "none") -> Any:
+    """Convolve each channel with its last elements, and return those for the next call as well."""
+    size = weight.shape[2] - 1
+    before = like(x, (x.shape[0], x.shape[1], size), 0.0) if past is None else past
+    whole = cat([before, x], dim=2)
+    out = functional.conv1d(whole, weight, bias, groups=x.shape[1])
+    out = out if activation == "none" else cast(cast(out, "float32").silu(), x.dtype)
+    return out, whole.narrow(2, whole.shape[2] - size, size)
 
 
 @operator("ConvTranspose")

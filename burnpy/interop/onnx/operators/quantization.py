@@ -29,11 +29,13 @@ from burnpy.interop.onnx.operators.table import (
     Value,
     cast,
     is_narrow,
+    levels_of,
     like,
     narrowed,
     only,
     onnx_dtype,
     operator,
+    range_of,
     refuse,
     unpacked,
     wide_dtype,
@@ -42,9 +44,6 @@ from burnpy.nn import functional
 from burnpy.tensor.joining import cat
 
 LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767)}
-
-SMALLEST = float(np.finfo(np.float32).tiny)
-"""The scale of zeros, by which they can be divided."""
 
 
 def aligned(x: Value, part: Value, axis: int, block: int) -> Value:
@@ -130,11 +129,8 @@ def quantize_dequantize(
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize(x: Value) -> Any:
     """Quantize to uint8 by the range of x, and return the scale and the zero point too."""
-    dims = tuple(range(x.ndim))
-    above, below = x.amax(dims, False).relu(), (-x).amax(dims, False).relu()
-    scale = (above + below) / 255.0 + SMALLEST
-    zero = (below / scale).round()
-    return ((x / scale).round() + zero).clamp(0.0, 255.0).int("uint8"), scale, zero.int("uint8")
+    scale, zero = (part.reshape(()) for part in range_of(x.reshape(1, -1)))
+    return levels_of(x, scale, zero), scale, zero.int("uint8")
 
 
 def centred(x: Value, zero: Value, axis: int, dtype: str = "float32") -> Value:
@@ -159,7 +155,8 @@ def integer_product(a: Value, a_zero: Value, b: Value, b_zero: Value) -> Value:
     if second is not None:
         rows = functional.integer_matmul(left, like(left, (terms, 1), 1))
         out = out - (rows if first is None else rows - first * terms) * aligned(right, second, -1, 0)
-    return out.reshape(*out.shape[:-2], *out.shape[-2:-1][: a.ndim - 1], *out.shape[-1:][: b.ndim - 1])
+    shape = *out.shape[:-2], *out.shape[-2:-1][: a.ndim - 1], *out.shape[-1:][: b.ndim - 1]
+    return out if shape == out.shape else out.reshape(*shape)  # a plan computes what follows in the product's kernel
 
 
 @operator("MatMulDequantized")

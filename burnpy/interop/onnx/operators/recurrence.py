@@ -1,16 +1,18 @@
-"""Recurrent networks, linear attention, causal convolution with a state, and the order of sequences."""
+"""Recurrent networks, linear attention, and the order of sequences."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
 from burnpy.interop.onnx.operators.attention import heads_first
 from burnpy.interop.onnx.operators.elementwise import ACTIVATIONS, activation
+from burnpy.interop.onnx.operators.quantization import integer_product
 from burnpy.interop.onnx.operators.table import (
+    HOST,
     MICROSOFT,
     GraphWriter,
     Kept,
@@ -19,11 +21,12 @@ from burnpy.interop.onnx.operators.table import (
     Value,
     arange,
     cast,
+    levels_of,
     like,
     operator,
+    range_of,
     scanned,
 )
-from burnpy.nn import functional
 from burnpy.tensor.joining import cat, stack, where
 
 DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
@@ -48,6 +51,22 @@ class RecurrentSettings(TypedDict, total=False):
     linear_before_reset: int
 
 
+class Rounded(NamedTuple):
+    """A matrix of ints, by which rows are multiplied that are rounded to uint8 by their range."""
+
+    ints: Value
+    scale: Value
+    zero: Value
+
+    def times(self, x: Value) -> Value:
+        """Return ``x @ matrix``, whose sums are computed from ints, and moved by the zero points as floats."""
+        scale, zero = range_of(x if x.shape[:-1] == (1,) else x.reshape(1, -1))
+        factor, ones = scale * self.scale, like(self.ints, (1, len(self.ints)), 1)
+        columns = cast(integer_product(ones, None, self.ints, self.zero), x.dtype)  # computed once, if compiled
+        sums = integer_product(levels_of(x, scale, zero), None, self.ints, self.zero)
+        return (cast(sums, x.dtype) - columns * zero) * factor
+
+
 class Direction:
     """One direction of a recurrent network: its weights, activations and settings."""
 
@@ -56,11 +75,12 @@ class Direction:
     ) -> None:
         self.kind, self.settings, self.activations = kind, settings, activations
         w, r, b, self.peepholes = weights
-        self.size, gates = r.shape[-1], w.shape[0]
-        self.name = self._operation()
+        rounded = isinstance(r, Rounded)
+        self.size, gates = r.ints.shape if rounded else r.shape[::-1]
+        self.name = None if rounded else self._operation()
         biases: list[Value] = [0.0, 0.0] if b is None else [self._ordered(part) for part in (b[:gates], b[gates:])]
         self.input_bias, self.bias = biases
-        self.input_weight, self.weight = [self._ordered(part.T) for part in (w, r)]
+        self.input_weight, self.weight = (w, r) if rounded else [self._ordered(part.T) for part in (w, r)]
 
     def _operation(self) -> str | None:
         """Return the operation that computes all steps; None for other activations and settings."""
@@ -84,17 +104,16 @@ class Direction:
         counts = None if lengths is None else cast(lengths, "int64")._primitive
         device, x, hidden, weight = sums.device, sums.transpose(0, 1), state._primitive, self.weight._primitive
         if self.name == "lstm":
-            sequence = x + self.bias
-            given = sequence._primitive, hidden, cell._primitive, weight, counts, reverse
-            states, cells = device.recurrent_states("lstm", *given)
+            steps = (x + self.bias)._primitive, hidden, cell._primitive, weight, counts, reverse
+            states, cells = device.recurrent_states("lstm", *steps)
             return sums._like(states).transpose(0, 1), sums._like(cells).transpose(0, 1)
         if self.name == "gru":
             bias = like(sums, (3 * self.size,), 0.0) if isinstance(self.bias, float) else self.bias
             given = x._primitive, hidden, weight, bias._primitive, counts, reverse
             states = device.recurrent_states("gru", *given)[0]
         else:
-            sequence, relu = x + self.bias, self.activations[0][0] == "Relu"
-            states = device.rnn(sequence._primitive, hidden, weight, counts, reverse, relu)
+            relu = self.activations[0][0] == "Relu"
+            states = device.rnn((x + self.bias)._primitive, hidden, weight, counts, reverse, relu)
         return sums._like(states).transpose(0, 1), cell
 
     def activated(self, k: int, x: Value) -> Value:
@@ -113,7 +132,7 @@ class Direction:
             return self.activated(0, sums + state @ self.weight + self.bias), cell
         if self.kind == "GRU":
             return self._gru(sums, state), cell
-        return self._lstm(self.parts(sums + state @ self.weight + self.bias), cell)
+        return self._lstm(self.parts(sums + _product(state, self.weight) + self.bias), cell)
 
     def _gru(self, sums: Value, state: Value) -> Value:
         by_state = self.parts(state @ self.weight + self.bias)
@@ -160,10 +179,10 @@ def recurrent(
     x = x.transpose(0, 1) if layout else x
     starts = [None if start is None else start.transpose(0, 1) if layout else start for start in (initial_h, initial_c)]
     count = len(DEFAULTS[kind])
-    names = settings.get("activations") or DEFAULTS[kind] * w.shape[0]
+    names = settings.get("activations") or DEFAULTS[kind] * len(w)
     triples = _with_numbers(names, settings.get("activation_alpha", ()), settings.get("activation_beta", ()))
     results = []
-    for k in range(w.shape[0]):
+    for k in range(len(w)):
         weights = [None if part is None else part[k] for part in (w, r, b, peepholes)]
         way = Direction(kind, weights, triples[count * k : count * (k + 1)], settings)
         reverse = settings.get("direction") == "reverse" or k == 1
@@ -175,6 +194,10 @@ def recurrent(
     if layout:
         states, last, cells = states.permute(2, 0, 1, 3), last.transpose(0, 1), cells.transpose(0, 1)
     return (states, last, cells)[:outputs] if outputs > 1 else states
+
+
+def _product(x: Value, weight: Value) -> Value:
+    return weight.times(x) if isinstance(weight, Rounded) else x @ weight
 
 
 def _both(parts: list[Value], dim: int) -> Value:
@@ -200,10 +223,8 @@ def _run(way: Direction, x: Value, lengths: Value, reverse: bool, begin: Sequenc
     steps, n, _ = x.shape
     zeros = like(x, (n, way.size), 0.0)
     state, cell = [zeros if start is None else start for start in begin]
-    sums = x @ way.input_weight + way.input_bias
-    inside = None
-    if lengths is not None:
-        inside = arange(steps, x.device).unsqueeze(1) < cast(lengths, "int64").unsqueeze(0)
+    sums = _product(x, way.input_weight) + way.input_bias
+    inside = None if lengths is None else arange(steps, x.device).unsqueeze(1) < cast(lengths, "int64").unsqueeze(0)
     if way.name is not None and steps and n:
         states, cells = way.states(sums, state, cell, lengths, reverse)
         end = 0 if reverse else steps - 1
@@ -219,8 +240,7 @@ def _run(way: Direction, x: Value, lengths: Value, reverse: bool, begin: Sequenc
         return [*[where(here, *pair) for pair in zip(new, values, strict=True)], where(here, new[0], 0.0)]
 
     if steps and (found := scanned(step, [state, cell], rows, reverse)) is not None:
-        state, cell, states = found
-        return states, state, cell
+        return found[2], found[0], found[1]
     outs: list[Value] = [zeros] * steps
     for t in range(steps)[::-1] if reverse else range(steps):
         state, cell, outs[t] = step([state, cell], *[x[t] for x in rows])
@@ -248,9 +268,7 @@ def linear_attention(
     wide = [cast(heads_first(x, h), "float32") for x, h in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads))]
     queries, keys, values = wide
     size = queries.shape[-1]
-    gates = None
-    if decay is not None:
-        gates = cast(decay, "float32").reshape(n, steps, kv_num_heads, -1).transpose(1, 2).exp()
+    gates = None if decay is None else cast(decay, "float32").reshape(n, steps, kv_num_heads, -1).transpose(1, 2).exp()
     rates = None if beta is None else cast(beta, "float32").transpose(1, 2).unsqueeze(-1)
     state = like(keys, (n, kv_num_heads, size, values.shape[-1]), 0.0) if past is None else cast(past, "float32")
     factor = scale or 1.0 / math.sqrt(size)
@@ -266,17 +284,6 @@ def linear_attention(
         outs.append((queries[:, :, t].unsqueeze(2) @ read).squeeze(2) * factor)
     out = stack(outs, dim=1).reshape(n, steps, -1)
     return cast(out, dtype), cast(state, kept)
-
-
-@operator("CausalConvWithState")
-def causal_conv(x: Value, weight: Value, bias: Value = None, past: Value = None, *, activation: str = "none") -> Any:
-    """Convolve each channel with its last elements, and return those for the next call as well."""
-    size = weight.shape[2] - 1
-    before = like(x, (x.shape[0], x.shape[1], size), 0.0) if past is None else past
-    whole = cat([before, x], dim=2)
-    out = functional.conv1d(whole, weight, bias, groups=x.shape[1])
-    out = out if activation == "none" else cast(cast(out, "float32").silu(), x.dtype)
-    return out, whole.narrow(2, whole.shape[2] - size, size)
 
 
 @operator("DynamicQuantizeLSTM", domain=MICROSOFT)
@@ -297,15 +304,15 @@ def dynamic_quantize_lstm(
     outputs: int = 1,
     **settings: Unpack[RecurrentSettings],
 ) -> Any:
-    """Return an LSTM with quantized weights (directions, inputs, gates), as floats; onnxruntime rounds its inputs."""
+    """Return an LSTM with matrices of ints (directions, inputs, gates), whose inputs and states are rounded."""
 
-    def weight(part: Value, scale: Value, zero: Value) -> Value:
-        ways = part.shape[0]
-        wide = cast(part, x.dtype) - cast(zero, x.dtype).reshape(ways, 1, -1)
-        return (wide * scale.reshape(ways, 1, -1)).mT.to_device(x.device)  # a plan has them as floats, once
+    def matrices(ints: Value, scale: Value, zero: Value) -> list[Rounded]:
+        known = ints, scale, None if zero.device is HOST and not zero.to_numpy().any() else zero
+        parts = [None if part is None else part.to_device(x.device) for part in known]
+        return [Rounded(*[None if part is None else part[k] for part in parts]) for k in range(len(ints))]
 
-    weights = weight(w, w_scale, w_zero), weight(r, r_scale, r_zero)
-    return recurrent(x, *weights, b, lengths, initial_h, initial_c, peepholes, kind="LSTM", outputs=outputs, **settings)
+    given = matrices(w, w_scale, w_zero), matrices(r, r_scale, r_zero)
+    return recurrent(x, *given, b, lengths, initial_h, initial_c, peepholes, kind="LSTM", outputs=outputs, **settings)
 
 
 @operator("ReverseSequence")
@@ -417,9 +424,8 @@ def _recurrent(
     matrices = [g.node("Gather", part, order, axis=0) for part in (identity, g.node("Transpose", weight, perm=[1, 0]))]
     by_input, by_state = [g.node("Unsqueeze", part, g.sizes((0,))) for part in matrices]
     begin = [g.node("Unsqueeze", state, g.sizes((0,))) for state in states]
-    steps = g.node("Transpose", x, perm=[1, 0, 2])
     settings |= {"hidden_size": size, "direction": "reverse" if reverse else "forward"}
-    counts = None if lengths is None else g.cast(lengths, np.dtype(np.int32))
+    steps, counts = g.node("Transpose", x, perm=[1, 0, 2]), lengths and g.cast(lengths, np.dtype(np.int32))
     out, last = g.node(kind, steps, by_input, by_state, bias, counts, *begin, results=2, **settings)
     found = g.node("Transpose", g.node("Squeeze", out, g.sizes((1,))), perm=[1, 0, 2])
     if lengths is None:

@@ -284,6 +284,23 @@ def _narrow_table(number: int, round_mode: str) -> tuple[Any, Any, tuple[float, 
     return values, np.where(goes_down, np.nextafter(middle, high), middle), (float(beyond), float(largest))
 
 
+SMALLEST = float(np.finfo(np.float32).tiny)
+"""The scale of zeros, by which they can be divided."""
+
+
+def range_of(row: Value) -> tuple[Value, Value]:
+    """Return the scale and the zero point of numbers (1, n) as uint8, by their range; both are floats (1, 1)."""
+    high, low = row.amax(-1, True), (-row).amax(-1, True)
+    above, below = high.relu(), low.relu()
+    scale = (above + below) / 255.0 + SMALLEST
+    return scale, (below / scale).round()
+
+
+def levels_of(row: Value, scale: Value, zero: Value) -> Value:
+    """Return numbers as uint8."""
+    return ((row / scale).round() + zero).clamp(0.0, 255.0).int("uint8")
+
+
 def wide_dtype(number: int) -> Any:
     """Return the dtype of the tensor that holds numbers of a dtype of ``TensorProto.DataType``."""
     return dtype_of(NARROW[number].wide) if is_narrow(number) else onnx_dtype(number)
