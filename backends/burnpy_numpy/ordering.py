@@ -160,7 +160,7 @@ _WIDE = 128
 
 
 class NumPyScans(ArrayBackend):
-    """Scans by kernels, which have NumPy's bits, and by NumPy's ``accumulate``."""
+    """Scans by kernels, and by NumPy's ``accumulate``."""
 
     def cumsum(self, x: Any, dim: int) -> Any:
         return self._accumulated("add", np.add, x, dim)
@@ -177,7 +177,7 @@ class NumPyScans(ArrayBackend):
         if not x.flags.c_contiguous and x.size >= MANY and (axes := memory_order((x,))):
             ordered = self._accumulated(combine, f, x.transpose(axes), axes.index(dim))
             return ordered.transpose(inverse(axes))
-        scan = None if _beside(x, dim) >= _WIDE else _scan_of(combine, x, dim)
+        scan = _scan_of(combine, x, dim)
         return self._call(_running, f, x, dim) if scan is None else scan(x)[0]
 
     def cummax(self, x: Any, dim: int) -> tuple[Any, Any]:
@@ -203,7 +203,7 @@ class NumPyScans(ArrayBackend):
         return self._call(_last_equal, x, np.minimum, dim) if scan is None else scan(x)[1]
 
     def reverse_cumsum(self, x: Any, dim: int) -> Any:
-        scan = None if _beside(x, dim) >= _WIDE else _scan_of("add", x, dim, True)
+        scan = _scan_of("add", x, dim, True)
         return super().reverse_cumsum(x, dim) if scan is None else scan(x)[0]
 
     def recurrence(self, factor: Any, x: Any, dim: int) -> Any:
@@ -231,11 +231,6 @@ def _scan_of(combine: str, x: Any, dim: int, reverse: bool = False) -> Callable[
     return None if kernels is None else kernels.scan_of(combine, x, dim, reverse)
 
 
-def _beside(x: Any, dim: int) -> int:
-    """Return the number of elements that lie beside each other along the dimensions after ``dim``."""
-    return math.prod(x.shape[dim + 1 :])
-
-
 def _last_equal(x: Any, f: Any, dim: int) -> Any:
     """Return the index of the last element that equals the extreme so far; NaN equals NaN."""
     extreme = accumulated(f, x, dim, None)
@@ -250,10 +245,10 @@ def _last_equal(x: Any, f: Any, dim: int) -> Any:
 
 
 def _running(f: Any, x: Any, dim: int) -> Any:
-    """Return the cumulative sum or product, accumulated as reductions are."""
-    wide = accumulator(x.dtype)
+    """Return the cumulative sum or product, accumulated as reductions are, and long ones of float32 in float64."""
+    wide = float64 if x.dtype is float32 and x.size >= MANY else accumulator(x.dtype)
     out = accumulated(f, x, dim, wide)
-    return out.astype(x.dtype) if wide is float32 else out
+    return out.astype(x.dtype) if kind_of(x.dtype) == "float" and wide is not None else out
 
 
 def accumulated(f: Any, x: Any, dim: int, dtype: Any) -> Any:

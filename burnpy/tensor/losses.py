@@ -183,35 +183,26 @@ def binary_cross_entropy_with_logits(
     >>> binary_cross_entropy_with_logits(logits, target, reduction="none").tolist()
     [0.693..., 100.0]
     """
-    same_shape("binary_cross_entropy_with_logits", input, target)
+    name = "binary_cross_entropy_with_logits"
+    same_shape(name, input, target)
     if weight is not None or pos_weight is not None:
-        refuse_wider(
-            "binary_cross_entropy_with_logits", "a prediction", input.dtype, weight=weight, pos_weight=pos_weight
-        )
+        refuse_wider(name, "a prediction", input.dtype, weight=weight, pos_weight=pos_weight)
     positive = () if pos_weight is None else (target * pos_weight,)
-    xs = together("binary_cross_entropy_with_logits", input, target, *positive)
+    xs = together(name, input, target, *positive)
     most = largest(input)
     (terms,) = xs[0]._backend.fused(_binary_terms, [x._primitive for x in xs], (-most, most))
     losses: Tensor[B] = xs[0]._like(terms)
     if weight is not None:
         losses = weighted(losses, weight)
     if losses.shape != input.shape:
-        raise ShapeError(
-            f"binary_cross_entropy_with_logits() got shape {input.shape} and weights that broadcast it to "
-            f"{losses.shape}"
-        )
-    return reduced("binary_cross_entropy_with_logits", losses, reduction)
+        raise ShapeError(f"{name}() got shape {input.shape} and weights that broadcast it to {losses.shape}")
+    return reduced(name, losses, reduction)
 
 
 def _binary_terms(b: Any, x: Any, target: Any, *rest: Any) -> tuple[Any]:
-    """Return the losses of logits, for targets, their products with ``pos_weight`` if any, and two bounds.
-
-    -log(sigmoid(x)) is softplus(-x), and -log(1 - sigmoid(x)) is softplus(x) = softplus(-x) + x. Of terms that are all
-    positive none cancel, nor do the derivatives with respect to targets.
-    """
-    *positive, least, most = rest
-    negative, other = b.lt(x, 0.0), b.add(b.neg(target), 1.0)
-    own = positive[0] if positive else target
+    """-log(sigmoid(x)) is softplus(-x), -log(1 - sigmoid(x)) is softplus(-x) + x; terms above 0 cancel nothing."""
+    *positive, least, most = rest  # the targets times ``pos_weight``, if any, and two bounds
+    negative, other, own = b.lt(x, 0.0), b.add(b.neg(target), 1.0), (*positive, target)[0]
     below = b.where(negative, x, b.neg(x))
     tail = b.softplus(below, 1.0)
     if positive:

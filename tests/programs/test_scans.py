@@ -88,6 +88,16 @@ def test_recurrences_agree_with_float64(case: str, operation: str, noted: list[A
     )
 
 
+@pytest.mark.parametrize("operation", ["cumsum", "reverse_cumsum", "recurrence"])
+def test_roundings_of_long_sums_do_not_add_up(operation: str) -> None:
+    """In float32, the last of these sums would be wrong by 1e-4."""
+    x = np.full((200_000, 2), 0.1, "float32")
+    args = (np.ones_like(x), x, 0) if operation == "recurrence" else (x, 0)
+    for found in (getattr(D, operation)(*args), without(operation, *args)):
+        last = found[0 if operation == "reverse_cumsum" else -1]
+        np.testing.assert_allclose(last, 200_000 * float(x[0, 0]), rtol=1e-6)
+
+
 def test_views_do_not_matter() -> None:
     x = drawn((12, 5, 14), "float32")
     for view in (x[::-1], x[:, ::2], x.transpose(2, 0, 1), np.broadcast_to(x[:, :1], (12, 9, 14))):

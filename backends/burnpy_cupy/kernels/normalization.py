@@ -3,8 +3,7 @@
 A program computes each channel by one block, which keeps it in registers. Where channels are too long for that, or few,
 blocks first add up parts of them: sums and sums of squared deviations, or the sums that gradients need, of distances
 from the channel's first element or rounded mean. Then as many blocks combine the parts of their channel, all in one
-order, and compute their elements, from the last part to the first, which the L2 cache has read last.
-
+order, and compute their elements, from the last part on, which the L2 cache has read last.
 Source: Chan, Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979.
 """
 

@@ -1,8 +1,9 @@
-"""Scans as kernels, several beside each other, and products of rows. Cumulative sums and products have NumPy's bits.
+"""Scans as kernels, several beside each other, and products of rows.
 
 A scan combines each element along a dimension with the combination of all before it, one after the other, which is the
-order of ``numpy.ufunc.accumulate``. The processor computes several scans at a time, as one waits for its last result.
-NumPy multiplies the elements of a row in that order, too; the kernel multiplies vectors of them.
+order of ``numpy.ufunc.accumulate``. Sums and products of float32 are kept in float64, as their roundings add up. The
+processor computes several scans at a time, as one waits for its last result. NumPy multiplies the elements of a row in
+that order, too; the kernel multiplies vectors of them.
 """
 
 from __future__ import annotations
@@ -273,7 +274,8 @@ class _Steps:
         self.kind = "int64" if combine in EXTREMES else dtype  # of the array besides x and out
         start = {"mul": 1.0, "max": -math.inf, "min": math.inf}.get(combine, -0.0)
         self._float = "f" if dtype.startswith("float") else ""
-        self._start = w.constant(start, dtype)
+        self._wide = "float64" if dtype == "float32" and combine not in EXTREMES else dtype
+        self._start = w.constant(start, self._wide)
         self._so_far, self._index = w.variable(self._start), w.variable(w.constant(0, "int64"))
 
     def begin(self) -> None:
@@ -282,7 +284,7 @@ class _Steps:
 
     def next(self, k: str, x: Vector, factor: Vector | None = None) -> tuple[Vector, ...]:
         """Add the k-th elements of a block, and return the scans up to them, and the indices of extremes."""
-        w, so_far = self._w, self._w.get(self._so_far, self._dtype)
+        w, so_far = self._w, self._w.get(self._so_far, self._wide)
         if self._combine in EXTREMES:
             later = w.binary("or", w.compare(EXTREMES[self._combine], x, so_far), w.compare("uno", x, x))
             now = w.select(later, x, so_far)
@@ -290,6 +292,9 @@ class _Steps:
             w.set(self._so_far, now)
             w.set(self._index, at)
             return now, at
+        x, factor = [
+            a if a is None or self._wide == a.dtype else w.convert("fpext", a, self._wide) for a in (x, factor)
+        ]
         if factor is None:
             now = w.binary(self._float + self._combine, so_far, x)
             w.set(self._so_far, now)
@@ -300,4 +305,4 @@ class _Steps:
             first = w.splat(w.assign(f"icmp eq i64 {k}, 0"), "bool")
             now = w.add(x, w.select(first, self._start, w.mul(factor, so_far)))
             w.set(self._so_far, now)
-        return (now,)
+        return (now if self._wide == self._dtype else w.convert("fptrunc", now, self._dtype),)
