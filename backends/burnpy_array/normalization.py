@@ -82,7 +82,7 @@ class ArrayNormalization(ArrayBase):
 
     def _overflowed(self, squares: Any) -> bool:
         """Return whether a mean of squares is not finite; always False if reading values would wait for the device."""
-        return self.eager_checks and not self.xp.isfinite(squares).all()
+        return bool(self.eager_checks and not self.xp.isfinite(squares).all())
 
     def _sum_to(self, x: Any, shape: Shape) -> Any:
         lead = len(x.shape) - len(shape)

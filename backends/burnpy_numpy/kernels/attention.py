@@ -1,8 +1,8 @@
 """Attention by kernels, one head after the other, which read and write arrays where they lie; scores are never whole.
 
 The keys of a head are transposed once. Then the scores of a few queries with a vector of keys, the sums of weighted
-values and all products of the gradients are summed up in registers. Keys that no query of a few attends to, by the
-causal mask, are left out. Arrays are read and written where they lie, as in one matrix of queries, keys and values.
+values and all products of the gradients are summed up in registers. Keys that the causal mask hides from all of these
+queries are left out. Arrays are read and written where they lie, as in one matrix of queries, keys and values.
 
 Source: Dao et al., FlashAttention, 2022; of the blocks in registers: Goto and van de Geijn, Anatomy of High-Performance
 Matrix Multiplication, 2008."""
@@ -318,16 +318,9 @@ _KEPT = 1 << 16
 
 
 def run_attention_backward(
-    grad: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    logsumexp: Any,
-    mask: Any,
-    offset: int | None,
-    scale: float,
+    grad: Any, q: Any, k: Any, v: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float,
     out: Sequence[Any] | None = None,
-) -> tuple[Any, Any, Any] | None:
+) -> tuple[Any, Any, Any] | None:  # fmt: skip
     """Return the results of `Backend.attention_backward`, in the memory ``out`` if it is given; None without a kernel
     for these sizes."""
     chosen = attention_kernel(attention_backward, (q, k, v, grad, logsumexp), mask, offset)
@@ -353,34 +346,28 @@ def attention_backward(dtype: str, width: int, masked: bool) -> str:
     2 · block`` rows.
     """
     w = HeadWriter(dtype, width, 7, masked)
-    scratch, (q_row, k_row, v_row, grad_row, *_) = w.scratch, w.steps
-    values = w.at(scratch, w.times(w.key_size, w.line))
+    q_row, k_row, v_row, grad_row, *_ = w.steps
+    values = w.at(w.scratch, w.times(w.key_size, w.line))
     weights = w.at(values, w.times(w.value_size, w.line))
     grad_scores = w.at(weights, w.times(w.block, w.line))
     with w.loop("%begin", "%end") as head:
         q, k, v, grad, grad_q, grad_k, grad_v = w.begins(head)
-        w.write_tiles(k, k_row, w.key_size, scratch)
+        w.write_tiles(k, k_row, w.key_size, w.scratch)
         w.write_tiles(v, v_row, w.value_size, values)
         rounds = w.assign(f"sdiv i64 {w.plus(w.queries, w.plus(w.block, -1))}, {w.block}")
         with w.loop("0", rounds) as number:
             base = w.times(number, w.block)
             count = w.smaller(w.minus(w.queries, base), w.block)
-            begins = w.splat(w.assign(f"icmp eq i64 {base}, 0"), "bool")  # the memory has no sums yet
-            grads, lines = w.at(grad, w.times(base, grad_row)), w.at(q, w.times(base, q_row))
+            block = weights, grad_scores, w.at(grad, w.times(base, grad_row)), w.at(q, w.times(base, q_row))
             for rows, first, end in rounds_of(w, count):
                 with w.loop(first, end) as part:
                     queries = [w.plus(w.times(part, rows), r) for r in range(rows)]
-                    _gradient_of_scores(w, head, base, queries, (grads, lines, weights, grad_scores))
+                    _gradient_of_scores(w, head, base, queries, block)
                     _gradient_of_queries(w, base, queries, (grad_scores, k, grad_q))
             for rows, first, end in rounds_of(w, w.keys):
                 with w.loop(first, end) as part:
-                    s = w.times(part, rows)
-                    begin = w.minus(w.minus(s, w.offset), base)  # the first query that attends to the first key
-                    begin = w.either(w.assign(f"icmp slt i64 {begin}, 0"), "0", begin, "i64")
-                    keys = [w.plus(s, r) for r in range(rows)]
-                    ends = begin, count
-                    _add_products(w, (weights, grads, grad_v), (3, 6), keys, ends, begins, w.value_size)
-                    _add_products(w, (grad_scores, lines, grad_k), (0, 5), keys, ends, begins, w.key_size, True)
+                    keys = [w.plus(w.times(part, rows), r) for r in range(rows)]
+                    _gradients_of_values_and_keys(w, base, count, keys, (*block, grad_v, grad_k))
     return w.function()
 
 
@@ -397,47 +384,35 @@ def _gradient_of_queries(w: HeadWriter, base: str, queries: list[str], arrays: t
             w.store_at(w.mul(x, w.scale), grad_q, place)
 
 
-def _add_products(
-    w: HeadWriter,
-    arrays: tuple[str, str, str],
-    rows: tuple[int, int],
-    keys: list[str],
-    queries: tuple[str, str],
-    begins: Vector,
-    size: str,
-    scaled: bool = False,
+def _gradients_of_values_and_keys(
+    w: HeadWriter, base: str, count: str, keys: list[str], arrays: tuple[str, ...]
 ) -> None:
-    """Add to the gradients of keys or values the products of columns of scratch memory and rows of an array.
-
-    Args:
-        w: the kernel.
-        arrays: the scratch memory, the array, and the gradients.
-        rows: the numbers of the array and of the gradients among those whose distances of rows the sizes have.
-        keys: the keys, which are the columns.
-        queries: the first query that attends to the first key, and the end of the queries.
-        begins: the mask that is true where the gradients have no sums yet.
-        size: the length of the rows.
-        scaled: whether to multiply the products by the factor of the scores.
-    """
-    left, right, out = arrays
-    factors = [w.at(left, key) for key in keys]
-    with w.loop("0", w.vectors(size)) as c:
-        column = w.times(c, w.width)
-        sums = w.products(factors, w.line, w.at(right, column), w.steps[rows[0]], *queries)
-        for key, x in zip(keys, sums, strict=True):
-            place = w.at(out, w.plus(w.times(key, w.steps[rows[1]]), column))
-            x = w.mul(x, w.scale) if scaled else x
-            before = w.select(begins, w.constant(0.0, w.dtype), w.load(place, w.dtype))
-            w.store(w.add(before, x), place)
+    """Add the products of the scratch memory of ``count`` queries from ``base`` on, and of their gradient and q."""
+    weights, grad_scores, grads, lines, grad_v, grad_k = arrays
+    begins = w.splat(w.assign(f"icmp eq i64 {base}, 0"), "bool")  # the memory has no sums yet
+    begin = w.minus(w.minus(keys[0], w.offset), base)  # the first query that attends to the first key
+    begin = w.either(w.assign(f"icmp slt i64 {begin}, 0"), "0", begin, "i64")
+    for left, right, row, out, out_row, size in (
+        (weights, grads, w.steps[3], grad_v, w.steps[6], w.value_size),
+        (grad_scores, lines, w.steps[0], grad_k, w.steps[5], w.key_size),
+    ):
+        factors = [w.at(left, key) for key in keys]
+        with w.loop("0", w.vectors(size)) as c:
+            column = w.times(c, w.width)
+            sums = w.products(factors, w.line, w.at(right, column), row, begin, count)
+            for key, x in zip(keys, sums, strict=True):
+                place = w.at(out, w.plus(w.times(key, out_row), column))
+                x = w.mul(x, w.scale) if left is grad_scores else x
+                before = w.select(begins, w.constant(0.0, w.dtype), w.load(place, w.dtype))
+                w.store(w.add(before, x), place)
 
 
 def _gradient_of_scores(w: HeadWriter, head: str, base: str, queries: list[str], arrays: tuple[str, ...]) -> None:
     """Write the weights of some queries, and the gradients of their scores, to scratch memory.
 
-    The queries are counted from ``base``, the first that is kept. The arrays are the gradient and q from this query on,
-    and memory for the weights and gradients.
+    The queries are counted from ``base``. The arrays are the scratch memory, and the gradient and q from ``base`` on.
     """
-    dtype, (grads, lines, weights, grad_scores) = w.dtype, arrays
+    dtype, (weights, grad_scores, grads, lines) = w.dtype, arrays
     q_row, grad_row = w.steps[0], w.steps[3]
     values = w.at(w.scratch, w.times(w.key_size, w.line))
     every = [w.plus(base, t) for t in queries]

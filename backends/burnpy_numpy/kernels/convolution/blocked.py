@@ -345,9 +345,9 @@ def pack_columns(dtype: str, width: int, lanes: int, taps: int) -> str:
             w.check(checked, xs)
             turn, at = w.divided(column, str(cycle))
             start, at = w.plus(target, w.times(turn, width * lanes)), w.element(places, at, "int64")
-            for k, v in enumerate(w.transposed(xs)):
-                with w.inside(k, left):
-                    w.store_at(v, packed, w.plus(start, w.number(at, k)))
+            for lane, v in enumerate(w.transposed(xs)):
+                with w.inside(lane, left):
+                    w.store_at(v, packed, w.plus(start, w.number(at, lane)))
     w.store(w.get(checked, dtype), finite)
     return w.function()
 
