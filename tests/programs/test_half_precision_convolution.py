@@ -18,7 +18,6 @@ from tests.interrupting import LONG
 from tests.kernels import needs_products
 
 pytest.importorskip("llvmlite")
-from burnpy_numpy.kernels.compiler.target import has_amx
 from burnpy_numpy.kernels.convolution import half_precision
 from burnpy_numpy.kernels.products import products
 
@@ -31,7 +30,8 @@ def all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute convolutions of all sizes by the kernel, on processors without AMX too."""
     monkeypatch.setattr(products, "_WORTH_WIDENING", 0)
     monkeypatch.setattr(half_precision, "multiplied_by", lambda stored: "numbers" if stored[0] == "float32" else "amx")
-    for name in ("_WORTH", "_CHANNELS", "_WINDOWS", "LEAST"):
+    monkeypatch.setitem(half_precision._WORTH, "amx", 0)
+    for name in ("_CHANNELS", "_WINDOWS", "LEAST"):
         monkeypatch.setattr(half_precision, name, 0)
 
 
@@ -121,7 +121,9 @@ def test_mixed_computes_with_it_inside_transformations() -> None:
             assert abs(found - expected).max() < 0.03 * scale, name
 
 
-@pytest.mark.skipif(not has_amx(), reason="the processor has no AMX")
+@pytest.mark.skipif(
+    products.multiplied_by(("bfloat16", "bfloat16")) == "numbers", reason="the processor multiplies no bfloat16"
+)
 def test_mixed_takes_it_for_large_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     device: Any = device_of(Mixed[NumPy])
@@ -134,7 +136,7 @@ def test_mixed_takes_it_for_large_convolutions(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(half_precision, "convolution", counted)
     for channels, size in ((32, 3), (64, 1)):
-        x, weight = drawn(random, "float32", 2, channels, 16, 16), drawn(random, "float32", 64, channels, size, size)
+        x, weight = drawn(random, "float32", 2, channels, 48, 48), drawn(random, "float32", 64, channels, size, size)
         where: Any = (1, 1), (size // 2, size // 2), (1, 1)
         out = device.conv2d(x, weight, *where, 1)
         device.conv2d_input(out, weight, x.shape, *where, 1)

@@ -26,8 +26,8 @@ from burnpy_numpy.kernels.convolution.tiles import Where
 from burnpy_numpy.kernels.products.products import Product, multiplied_by, product_of
 from burnpy_numpy.matmul import LEAST
 
-_WORTH = 1 << 22
-"""The number of multiplications from which this takes less time than float32."""
+_WORTH = {"amx": 1 << 22, "dots": 1 << 25}
+"""The number of multiplications from which this takes less time than float32, by the instructions for bfloat16."""
 _CHANNELS, _WINDOWS = 32, 32
 """The least numbers of channels, of a group and of its results, and of an image's windows."""
 _BLOCK = 1 << 20
@@ -38,7 +38,8 @@ _EXPONENT = {"float16": 0x7C00, "bfloat16": 0x7F80}
 
 
 def convolution(name: str, x: Any, y: Any, *args: Any) -> Any:
-    """Return a convolution of 16-bit floats in float32; None without AMX, and where float32 takes less time.
+    """Return a convolution of 16-bit floats in float32; None without instructions for bfloat16, and where float32 takes
+    less time.
 
     Args:
         name: the operation.
@@ -47,7 +48,7 @@ def convolution(name: str, x: Any, y: Any, *args: Any) -> Any:
         args: its other arguments.
     """
     *others, stride, padding, dilation, groups = args
-    if multiplied_by((x.dtype.name, y.dtype.name)) != "amx":
+    if multiplied_by((x.dtype.name, y.dtype.name)) == "numbers":
         return None
     function, pointwise = _FUNCTIONS[name]
     shape = others[0] if name == "conv2d_weight" else y.shape
@@ -260,7 +261,7 @@ def _is_worth(members: int, counts: Shape, weight: Shape, groups: int) -> bool:
     """Return whether a convolution with so many windows takes less time here."""
     outputs, channels, *_ = weight
     enough = outputs // groups >= _CHANNELS <= channels and prod(counts) >= _WINDOWS
-    return enough and members * prod(counts) * prod(weight) >= _WORTH
+    return enough and members * prod(counts) * prod(weight) >= _WORTH[multiplied_by(("bfloat16", "bfloat16"))]
 
 
 def _is_finite(weight: Any) -> bool:
