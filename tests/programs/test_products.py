@@ -475,6 +475,13 @@ def test_words_of_bfloat16_keep_infinities_and_nan_and_have_no_subnormal_numbers
     np.testing.assert_array_equal(kernel_product(most, one + one, dtype=bfloat16), bfloat16.type(np.inf))
 
 
+def test_the_first_of_two_parts_is_larger_while_another_thread_wakes_up() -> None:
+    for rows, columns, ahead, wanted in [(1024, 192, 0.0, 516), (1024, 192, 0.2, 624), (1024, 192, 9.0, 768)]:
+        assert products._part(rows, columns, 2, 12, 32, False, ahead) == (wanted, 192)
+    assert products._part(8, 64, 2, 12, 32, False, 9.0) == (12, 32)
+    assert products._part(1024, 192, 4, 12, 32, True, 0.0) == (264, 192)
+
+
 @pytest.mark.parametrize("name", ["bfloat16", "float16"])
 def test_mixed_precision_multiplies_floats_of_16_bits(name: str) -> None:
     if name == "bfloat16":

@@ -61,6 +61,8 @@ _INTS, _SQUARE = 192, 16
 """The most ints in a chunk, so that a widened panel stays in the first cache; and those that are widened together."""
 _AMX_RATE = 8
 """How many times as many multiplications AMX computes in the same time; others as many as a word has numbers."""
+_WAKING, _MOST_AHEAD = 1 << 20, 1.5
+"""The multiplications of a thread before another one wakes up, and the most that a part is larger than half."""
 _SECOND_CACHE = 1 << 20, 1 << 19
 """The most memory of a block of B for all threads' caches, and the size of the second cache if it is unknown."""
 
@@ -378,7 +380,8 @@ def _planned(
     rate = 1 if words is None else _AMX_RATE if by == "amx" else words.each
     work = m * n * k * parts / (MULTIPLICATIONS_PER_ELEMENT * rate)
     team = min(threads.COUNT, int(count * work) // threads.LEAST)
-    high, wide = _part(m, n, -(-team // count), height, lanes, rows)
+    ahead = _WAKING / (m * n * k * parts / rate) if team == 2 and count == 1 else 0.0
+    high, wide = _part(m, n, -(-team // count), height, lanes, rows, ahead)
     down, across = -(-m // high), -(-n // wide)
     b_row, b_column = (1, b_line[0]) if b_line[1] else (b_line[0], 1)
     grouping = (k // groups, groups, span) if groups else ()
@@ -420,12 +423,24 @@ def chunk_of(k: int, size: int) -> int:
     return -(-k // max(count, 1))
 
 
-def _part(m: int, n: int, team: int, height: int, lanes: int, rows: bool) -> tuple[int, int]:
-    """Return the rows and columns of the part that each of a team of threads computes; all columns if ``rows``."""
+def _part(m: int, n: int, team: int, height: int, lanes: int, rows: bool, ahead: float) -> tuple[int, int]:
+    """Return the rows and columns of the part that each of a team of threads computes; all columns if ``rows``.
+
+    The first of two parts is larger, as it begins before another thread wakes up: ``ahead`` is the share of the whole
+    product that is computed until then.
+    """
     if team <= 1:
         return m, n
-    choices = []
+    choices, larger = [], min(1 + ahead, _MOST_AHEAD)
+
+    def length(size: int, unit: int, count: int) -> int:
+        units = -(-size // unit)
+        each = round(units * larger / 2) if count == 2 else -(-units // count)
+        return max(min(each, units - count + 1), 1) * unit  # there is something left for the others
+
     for down in range(team if rows else 1, team + 1):
-        high, wide = (-(-m // (down * height)) * height, -(-n // (team // down * lanes)) * lanes)
-        choices.append(((high + height) * (wide + lanes // 4), high, wide))  # copying counts, too
-    return min(choices)[1:]
+        high, wide = length(m, height, down), length(n, lanes, team // down)
+        copied = lanes // 4 if down == team else 7 * lanes // 4  # and lines of C that are fetched beyond a part
+        few = -(-m // high) * -(-n // wide) < team // down * down
+        choices.append((few, (high + height) * (wide + copied), high, wide))
+    return min(choices)[2:]
