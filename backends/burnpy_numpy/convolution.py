@@ -20,7 +20,7 @@ from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import in_order
 from burnpy_numpy.cpu_threads import COUNT, shared
-from burnpy_numpy.kernels.kernel import family_kernels
+from burnpy_numpy.kernels.kernel import contiguous, family_kernels
 from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT, kernel_product
 
 if TYPE_CHECKING:
@@ -371,12 +371,12 @@ def _result(x: Any) -> Any:
 
 def _channels_first(x: Any) -> Any:
     """Return x (N, C, pixels) as a matrix with a row for each channel."""
-    return np.ascontiguousarray(x.swapaxes(0, 1)).reshape((x.shape[1], -1))
+    return contiguous(x.swapaxes(0, 1)).reshape((x.shape[1], -1))
 
 
 def _planes(x: Any) -> Any:
     """Return x with its planes as rows."""
-    return np.ascontiguousarray(x).reshape((*x.shape[:2], -1))
+    return contiguous(x).reshape((*x.shape[:2], -1))
 
 
 def _shared(work: Any, x: Any, products: int) -> None:

@@ -14,7 +14,7 @@ from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_array.reduction import accumulator
 from burnpy_numpy.indexing import MOST_DIMS, folded
-from burnpy_numpy.kernels.kernel import MANY, family_kernels
+from burnpy_numpy.kernels.kernel import MANY, contiguous, family_kernels
 from burnpy_numpy.numpy_calls import inverse, memory_order
 
 _PACKED = 512
@@ -81,7 +81,7 @@ def _order(x: Any, dim: int, descending: bool) -> Any:
 
     No two are equal, so that NumPy's vectorized sort, which is not stable, gives the stable order.
     """
-    keys = _keys(np.ascontiguousarray(np.moveaxis(x, dim, -1)))
+    keys = _keys(contiguous(np.moveaxis(x, dim, -1)))
     if descending:
         np.invert(keys, keys)
     packed = keys.astype(uint64)
@@ -97,7 +97,7 @@ def _repaired_order(x: Any, dim: int, descending: bool) -> Any:
 
     The positions of equal elements are sorted, if there are any, below the number of distinct elements before them.
     """
-    x = np.ascontiguousarray(np.moveaxis(x, dim, -1))
+    x = contiguous(np.moveaxis(x, dim, -1))
     order = x.argsort(-1)
     if descending:
         order = order[..., ::-1]

@@ -28,11 +28,13 @@ from burnpy_array.pointwise import BINARY, UNARY, method_from_template
 from burnpy_array.shape import is_positive_zero
 from burnpy_numpy.kernels.kernel import (
     MANY,
+    TRANSPOSED,
     elementwise_kernel,
     has_kernels,
     kernel_of_numbers,
     lookup,
     operation_kernel,
+    untransposed,
 )
 from burnpy_numpy.numpy_calls import constant, direct, known, quietly, run
 from burnpy_numpy.reduction import extreme_of_rows, in_memory_order
@@ -362,6 +364,8 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
                     out = run(broadcast, OPERATION, x, y)
                     if out is not None:
                         return out
+                elif size >= TRANSPOSED and x.strides != y.strides:  # NumPy would read one of them element by element
+                    x, y = untransposed(x), untransposed(y)
                 return run(FUNCTION, x, y)
         elif kind is float or kind is int:
             return run(FUNCTION, x, known[x.dtype][y or str(y)])

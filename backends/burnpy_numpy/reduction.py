@@ -20,6 +20,7 @@ from burnpy_numpy.kernels.kernel import (
     LEAST,
     LONGEST,
     MANY,
+    contiguous,
     elementwise_kernel,
     family_kernels,
     has_kernels,
@@ -263,7 +264,7 @@ def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
             return _add(x, dims, None, None, keepdim)
         if repeated := [d for d, step in enumerate(x.strides) if step == 0 and x.shape[d] > 1]:
             return _of_repeated(x, repeated, dims, keepdim)
-        x = np.ascontiguousarray(x)
+        x = contiguous(x)
     group = next(k for k in range(len(dims)) if dims[-1] - dims[k] == len(dims) - 1 - k)
     if group and length > _PART:
         out = _total(_total(x, dims[group:], True), dims[:group], True)

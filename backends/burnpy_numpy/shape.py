@@ -15,7 +15,7 @@ from burnpy.backend.operations.shape import Pairs
 from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
-from burnpy_numpy.kernels.kernel import MANY, family_kernels
+from burnpy_numpy.kernels.kernel import MANY, TRANSPOSED, contiguous, family_kernels
 from burnpy_numpy.numpy_calls import direct, quietly, run
 from burnpy_numpy.pointwise import BITS
 
@@ -29,7 +29,9 @@ class NumPyShape(ArrayBackend):
     """Creation, concatenation, views and triangles, with the least overhead for small arrays."""
 
     def reshape(self, x: Any, shape: Shape) -> Any:
-        return x.reshape(shape)
+        if x.size < TRANSPOSED or x.flags.c_contiguous or not (kernels := family_kernels("shape")):
+            return x.reshape(shape)
+        return self._call(_reshaped, x, shape) if kernels.is_transposed(x) else x.reshape(shape)
 
     def expand(self, x: Any, shape: Shape) -> Any:
         if math.prod(shape) > 4096:
@@ -81,6 +83,14 @@ class NumPyShape(ArrayBackend):
         if not _wide(x):
             return super().triu(x, diagonal)
         return self.where(np.logical_not(_triangle(x.shape[-2:], diagonal - 1)), x, 0)
+
+
+def _reshaped(x: Any, shape: Shape) -> Any:
+    """Return a view of x, or of a copy by a kernel."""
+    try:
+        return x.reshape(shape, copy=False)
+    except (TypeError, ValueError):  # NumPy 2.0 cannot tell; there is no such view
+        return contiguous(x).reshape(shape)
 
 
 def _whole_of(xs: Sequence[Any], dim: int, base: Any) -> Any:

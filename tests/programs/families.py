@@ -97,6 +97,7 @@ LARGER: list[tuple[str, tuple[Any, ...]]] = [
     ("avg_pool2d_backward", (drawn(2, 8, 9, 11), (2, 8, 17, 21), (3, 3), (2, 2), (1, 1), True, None)),
     ("frame_spectra", (whole(3000) / 9, drawn(96) / 96, 8, "backward")),
     ("max_pool2d_indices", (drawn(2, 8, 17, 21), (3, 3), (2, 2), (1, 1), (1, 1), False)),
+    ("reshape", (drawn(3, 61, 47).transpose(0, 2, 1), (3 * 61 * 47,))),
     ("pad_ends", (drawn(2, 8, 17, 21), ((0, 0), (0, 0), (1, 2), (3, 1)), "reflect")),
     ("avg_pool2d_backward", (drawn(2, 8, 9, 11), (2, 8, 18, 22), (2, 2), (2, 2), (0, 0), True, None)),
 ]

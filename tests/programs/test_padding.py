@@ -1,4 +1,4 @@
-"""The kernel of padding copies what the default does."""
+"""The kernels of padding and of transposed copies copy what NumPy does."""
 
 from __future__ import annotations
 
@@ -50,3 +50,28 @@ def test_other_dtypes_and_cut_ends_have_no_kernel(noted: list[Any], monkeypatch:
     np.testing.assert_array_equal(D.pad_ends(x, ((0, 0), (1, 0)), "reflect")[:, 0], x[:, 1])
     np.testing.assert_array_equal(D.pad_ends(x.astype("float32"), ((0, 0), (-1, 0)), "reflect"), x[:, 1:])
     assert not noted
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "complex64"])
+@pytest.mark.parametrize(
+    ("shape", "dims", "kernels"),
+    [
+        ((90, 101), (1, 0), ["transposed_copy"]),
+        ((7, 33, 2, 20), (2, 0, 3, 1), ["transposed_copy"]),
+        ((5, 17, 9, 11), (0, 2, 3, 1), ["transposed_copy"]),
+        ((3000, 3), (1, 0), []),
+        ((8, 16, 4, 20), (0, 2, 1, 3), []),
+    ],
+)
+def test_transposed_copies_have_the_same_elements(
+    shape: tuple[int, ...], dims: tuple[int, ...], kernels: list[str], dtype: str, noted: list[Any]
+) -> None:
+    x = np.random.default_rng(0).permutation(int(np.prod(shape))).reshape(shape).astype(dtype)
+    for view in (x, x[::-1], np.broadcast_to(x, (2, *shape))):
+        moved = view.transpose((*range(view.ndim - len(dims)), *(d + view.ndim - len(dims) for d in dims)))
+        noted.clear()
+        found = D.reshape(moved, (moved.size,))
+        np.testing.assert_array_equal(found, moved.flatten())
+        assert [k.program.name for k in noted] == kernels
+        assert np.shares_memory(D.reshape(moved, (1, *moved.shape)), x)
+        np.testing.assert_array_equal(D.add(moved, np.ones(moved.shape, dtype)), moved + np.ones(moved.shape, dtype))

@@ -194,6 +194,22 @@ def family_kernels(name: str) -> Any:
         return _families.setdefault(name, module)
 
 
+TRANSPOSED = 1 << 13
+"""The number of elements from which a copy of an array whose neighbours lie apart is a kernel's."""
+
+
+def contiguous(x: Any) -> Any:
+    """Return an array whose elements lie side by side in order: x itself, or a copy."""
+    return np.ascontiguousarray(untransposed(x))
+
+
+def untransposed(x: Any) -> Any:
+    """Return a C-contiguous copy of an array that a kernel transposes for it; other arrays as they are."""
+    kernels = None if x.flags.c_contiguous or x.size < TRANSPOSED else family_kernels("shape")
+    out = None if kernels is None else kernels.transposed(x)
+    return x if out is None else out
+
+
 def template_kernel(template: Callable[..., str], *parameters: Any) -> TemplateKernel | None:
     """Return the kernel of a template; None if kernels are off.
 

@@ -152,7 +152,9 @@ class Kernel:
         count = len(self._arrays)
         if not all(x.flags.c_contiguous for x in arrays[count:]):
             raise ProgramError(f"kernel {self.program.name} got memory for an output that is not contiguous")
-        return [*map(np.ascontiguousarray, arrays[:count]), *arrays[count:]]
+        from burnpy_numpy.kernels.kernel import contiguous  # which imports this module
+
+        return [*map(contiguous, arrays[:count]), *arrays[count:]]
 
     def _share(self, arrays: Sequence[Any], numbers: Sequence[float], rows: int, columns: int) -> None:
         """Compute a program on several threads."""

@@ -19,7 +19,7 @@ from burnpy.backend.primitives import Dims, Shape
 from burnpy_numpy.kernels.compiler.llvm import vector_bytes
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
-from burnpy_numpy.kernels.kernel import LEAST, LONGEST, template_kernel
+from burnpy_numpy.kernels.kernel import LEAST, LONGEST, contiguous, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 
 _SHORTEST = 4
@@ -95,7 +95,7 @@ class PlaneGroups:
 
     def run(self, kernel: TemplateKernel, arrays: tuple[Any, ...]) -> None:
         """Run a kernel for all groups."""
-        used = [*map(np.ascontiguousarray, arrays), *self.tables]
+        used = [*map(contiguous, arrays), *self.tables]
         kernel.run(used, self.sizes, self.count, self.each)
 
 

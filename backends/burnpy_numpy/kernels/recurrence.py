@@ -24,7 +24,7 @@ from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector
-from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.kernel import contiguous, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.matmul import product
@@ -82,7 +82,7 @@ class SequenceBlocks:
             tiles = matrices[:, :, self.columns[:, None] + np.arange(self.wide)]
         else:
             tiles = matrices.reshape((*matrices.shape[:2], -1, self.wide))
-        return np.ascontiguousarray(tiles.transpose((2, 0, 1, 3)))
+        return contiguous(tiles.transpose((2, 0, 1, 3)))
 
 
 _blocks = lru_cache(maxsize=256)(SequenceBlocks)

@@ -1,11 +1,12 @@
-"""Padding with an array's own elements by a kernel that copies a row, and then the elements beside it; and conversions
-between float32 and floats of 16 bits, as NumPy takes a hundred times as long to round to float16."""
+"""Padding with an array's own elements by a kernel that copies a row, and then the elements beside it; copies whose
+neighbours lie apart, by squares in registers; and conversions between float32 and floats of 16 bits, as NumPy takes a
+hundred times as long to round to float16."""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from burnpy.backend.operations.shape import Pairs
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
+from burnpy_numpy.kernels.convolution.channel_blocks import Squares
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import block_starts, block_width
 
@@ -21,6 +23,8 @@ _BYTES = 64
 """The size of the parts of rows that are copied at a time."""
 _CONVERTED = 16
 """The number of elements that are converted at a time."""
+_LEAST, _MOST_MATRICES = 4, 1 << 14
+"""The least length of each dimension of matrices that a kernel transposes, and the most matrices."""
 
 
 def run_padded(x: Any, pairs: Pairs, how: str) -> Any:
@@ -104,6 +108,96 @@ def padded_rows(dtype: str, width: int) -> str:
         with w.of_width(1), w.loop("0", beside) as k:
             element = w.load_at(source, w.number(columns, k), dtype)
             w.store_at(element, target, w.number(places, k))
+    return w.function()
+
+
+def is_transposed(x: Any) -> bool:
+    """Return whether a kernel makes a C-contiguous copy of an array, which is not C-contiguous."""
+    return not x.dtype.hasobject and _transposed(x.shape, x.strides, x.itemsize) is not None
+
+
+def transposed(x: Any) -> Any:
+    """Return a C-contiguous copy of an array, which is not C-contiguous; None without a kernel for it."""
+    found = None if x.dtype.hasobject else _transposed(x.shape, x.strides, x.itemsize)
+    if found is None:
+        return None
+    sources, targets, sizes = found
+    width = target().vector // x.itemsize
+    kernel = template_kernel(transposed_copy, f"float{8 * x.itemsize}", width)
+    if kernel is None:
+        return None
+    out, blocks = np.empty(x.shape, x.dtype), len(sources) * -(-sizes[1] // width)
+    kernel.run((x, out, sources, targets), sizes, blocks, 2 * x.size / blocks)
+    return out
+
+
+class _Transposed(NamedTuple):
+    """A copy as transposed matrices: the places of each in the array and in the copy, and `transposed_copy`'s sizes."""
+
+    sources: Any
+    targets: Any
+    sizes: tuple[int, int, int, int]
+
+
+@lru_cache(64)
+def _transposed(shape: Shape, strides: Shape, itemsize: int) -> _Transposed | None:
+    """Return how a C-contiguous copy of an array transposes matrices; None if it is none that a kernel makes."""
+    dims = list[list[int]]()
+    for n, step in zip(shape, strides, strict=True):
+        if step % itemsize:
+            return None
+        if dims and dims[-1][1] == n * step // itemsize:  # the elements of two dimensions lie as those of one
+            dims[-1] = [dims[-1][0] * n, step // itemsize]
+        elif n > 1:
+            dims.append([n, step // itemsize])
+    near = next((k for k, (_, step) in enumerate(dims[:-1]) if step == 1), None)
+    if near is None or itemsize not in (4, 8) or dims[-1][1] == 1:
+        return None
+    goals = [math.prod(n for n, _ in dims[k + 1 :]) for k in range(len(dims))]
+    (count, _), (lines, far) = dims[near], dims[-1]
+    others = [k for k in range(len(dims) - 1) if k != near]
+    matrices = math.prod(dims[k][0] for k in others)
+    if min(count, lines) < _LEAST or matrices > _MOST_MATRICES:
+        return None
+    sources = targets = np.zeros(1, np.int64)
+    for k in others:
+        n, step = dims[k]
+        sources = np.add.outer(sources, np.arange(n) * step).ravel()
+        targets = np.add.outer(targets, np.arange(n) * goals[k]).ravel()
+    return _Transposed(sources, targets, (count, lines, far, goals[near]))
+
+
+def transposed_copy(dtype: str, width: int) -> str:
+    """Return the text of the kernel that copies matrices whose columns lie together to rows that do.
+
+    The table: the array, the copy, and int64: the first elements of each matrix in both. The sizes: the elements of a
+    column and of a row, and the distances of columns in the array and of rows in the copy. ``begin`` and ``end`` are
+    vectors of rows of all matrices.
+
+    Args:
+        dtype: a float of the size of an element.
+        width: the number of elements of a vector.
+    """
+    w = Squares(dtype, width, width, table=4, sizes=4)
+    (x, out, sources, targets), (count, lines, far, row) = w.table, w.sizes
+    groups, last = w.upper(lines, width), w.plus(lines, -1)
+    with w.loop("%begin", "%end") as unit:
+        matrix, group = w.divided(unit, groups)
+        first = w.times(group, width)
+        source, target = w.element(x, w.number(sources, matrix), dtype), w.plus(w.number(targets, matrix), first)
+        starts = [w.times(w.smaller(w.plus(first, k), last), far) for k in range(width)]
+
+        def copy(masked: bool) -> None:
+            kept = w.below(w.minus(lines, first)).text if masked else None
+            for column, left in w.squares(count):
+                mask = None if left is None else w.below(left).text
+                xs = [w.load(w.element(source, w.plus(start, column), dtype), dtype, mask) for start in starts]
+                for k, v in enumerate(w.transposed(xs)):
+                    with w.inside(k, left):
+                        place = w.plus(target, w.times(w.plus(column, k), row))
+                        w.store(v, w.element(out, place, dtype), kept)
+
+        w.in_two_ways(copy, [(w.plus(first, width), lines)])
     return w.function()
 
 

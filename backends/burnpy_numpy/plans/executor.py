@@ -26,7 +26,7 @@ from burnpy.backend.plans.signature import Signature
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 from burnpy_numpy.allocator import return_freed_memory
-from burnpy_numpy.kernels.kernel import LEAST, family_kernels, program_kernel
+from burnpy_numpy.kernels.kernel import LEAST, contiguous, family_kernels, program_kernel
 from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.matmul import MAX_SINGLE_THREADED, shares_products
 from burnpy_numpy.numpy_calls import quietly, run
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.products.products import Product
     from burnpy_numpy.kernels.products.quantized import IntegerWindows
 
-_contiguous: Any = np.ascontiguousarray
 _array: Any = np.asarray
 _ndarray = np.ndarray
 _LARGE = 1 << 20
@@ -315,7 +314,7 @@ class NumPyExecutor(Executor):
 
     def contiguous(self, x: Any) -> Any:
         """Return an array, or a copy of it, that is C-contiguous."""
-        return _contiguous(x)
+        return contiguous(x)
 
     def number(self, x: Any) -> Any:
         """Return an array of one element, or a scalar of NumPy, as an array."""

@@ -22,6 +22,7 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
 from burnpy_numpy.kernels.convolution.depthwise import is_by_planes, planned_planes
 from burnpy_numpy.kernels.convolution.tiles import Where, row_efficiency, swap_of
 from burnpy_numpy.kernels.convolution.weight_gradients import BlockedWeightGradient, weight_gradient_of_blocks
+from burnpy_numpy.kernels.kernel import contiguous
 
 if TYPE_CHECKING:
     from burnpy_array import ArrayBackend
@@ -304,7 +305,7 @@ def _convolve(
     epilogue: Epilogue | None,
 ) -> Any:
     """Return the result of a function such as `convolve_blocks` for all groups, ``out``; None if one has none."""
-    x, weight = np.ascontiguousarray(x), np.ascontiguousarray(weight)
+    x, weight = contiguous(x), contiguous(weight)
     if groups == 1 or convolve is convolve_depthwise:
         return out if convolve(x, weight, bias, out, where, backward, epilogue) else None
     biases = [None] * groups if bias is None else np.split(bias, groups)
@@ -319,7 +320,7 @@ def _convolve(
 
 def _weight_gradient(gradient: Callable[..., bool], grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
     """Return the result of a function such as `weight_gradient_of_blocks` for all groups; None if one has none."""
-    grad, x, out = np.ascontiguousarray(grad), np.ascontiguousarray(x), np.empty(shape, x.dtype)
+    grad, x, out = contiguous(grad), contiguous(x), np.empty(shape, x.dtype)
     if groups == 1 or gradient is depthwise_weight_gradient:
         return out if gradient(grad, x, out, where) else None
     for parts in zip(np.split(grad, groups, 1), np.split(x, groups, 1), np.split(out, groups), strict=True):

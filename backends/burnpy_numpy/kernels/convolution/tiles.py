@@ -15,6 +15,7 @@ from burnpy.backend.primitives import Shape
 from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution.channel_blocks import GROUPS, SCRATCH, PartCalls, block_kernels, copy_of_phases
+from burnpy_numpy.kernels.kernel import contiguous
 from burnpy_numpy.kernels.launch import TemplateKernel
 
 Where: TypeAlias = tuple[Pair, Pair, Pair]
@@ -332,7 +333,7 @@ class Windows:
         It is valid until the next. With ``apart`` it is `SCRATCH` if each member has to be laid out, see `source`.
         """
         if self.in_place or apart:
-            yield 0, members, np.ascontiguousarray(x) if self.in_place else SCRATCH
+            yield 0, members, contiguous(x) if self.in_place else SCRATCH
             return
         step = min(min(COUNT, _MOST_PARTS) * self.together(1, x.itemsize), members)
         (high, wide), (down, across) = self.planes, self.stride
@@ -354,7 +355,7 @@ class Windows:
         """
         first, count, step = part
         if self.in_place:
-            x, size = np.ascontiguousarray(x), self.step * x.itemsize
+            x, size = contiguous(x), self.step * x.itemsize
             return x, first * size, step * size
         kernel, sizes = self._copy(x, (self.member, self.plane, self.planes[1]))
         given = (x, first * x.strides[0], step * x.strides[0]), (SCRATCH, 0, 0), self._phases
@@ -433,7 +434,7 @@ def swap_of(source: Shape, result: Shape, weight: Shape, itemsize: int, lanes: b
 
 def swapped(x: Any) -> Any:
     """Return images or a weight with rows and columns swapped."""
-    return np.ascontiguousarray(x.swapaxes(2, 3))
+    return contiguous(x.swapaxes(2, 3))
 
 
 def pairs_swapped(where: Where) -> Where:

@@ -38,6 +38,7 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     vector_width,
 )
 from burnpy_numpy.kernels.convolution.tiles import Where, Windows, ranges
+from burnpy_numpy.kernels.kernel import contiguous
 from burnpy_numpy.kernels.launch import TemplateKernel
 
 _PART = 16 << 20
@@ -71,7 +72,7 @@ def run_by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -
     are added up apart, so that the result does not depend on that.
     """
     tables, o, item = windows.backward, grad.shape[1], x.itemsize
-    grad = np.ascontiguousarray(grad)
+    grad = contiguous(grad)
     member, channel = windows.distances(o)
     (size, wide), blocks = tables.block, len(tables.channels)
     columns, vectors = len(tables.elements) // wide, len(tables.places)
