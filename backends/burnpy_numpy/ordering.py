@@ -21,6 +21,8 @@ _PACKED = 512
 """The number of elements from which sorting keys that are packed with their positions takes less time."""
 _MANY, _LONG = 4096, 64
 """The elements, and the length, from which sorting 64 bits by vectors, and then equal ones, takes less time."""
+_FEW = 16
+"""The share of a dimension up to which the largest elements are found by comparing all with a bound."""
 _LOW = np.uint64(0xFFFF_FFFF)
 
 
@@ -56,12 +58,22 @@ class NumPyOrdering(ArrayBackend):
         elif x.dtype.itemsize == 1:  # NumPy selects among 16 bits by vectors
             x = self.cast(x, int16)
         if 0 < 4 * k <= x.shape[dim] and x.size >= _PACKED:
-            index = self._call(_beyond, np.moveaxis(x, dim, -1), k, largest)
+            rows, last = x.swapaxes(dim, -1), x.ndim - 1
+            index = self._call(_outermost, rows, k, largest) if _FEW * k <= x.shape[dim] else None
+            if index is None:
+                index = self._call(_beyond, rows, k, largest)
+                if index is not None:
+                    index = self.gather(index, last, self.argsort(self.gather(rows, last, index), last, largest))
             if index is not None:
-                index = np.moveaxis(index, -1, dim)
-                order = self.argsort(self.gather(x, dim, index), dim, largest)
-                return self.gather(index, dim, order)
+                return index.swapaxes(dim, -1)
         return super().topk_index(x, dim, k, largest)
+
+    def kthvalue(self, x: Any, dim: int, k: int, keepdim: bool) -> tuple[Any, Any]:
+        keys = self.cast(x, float32) if is_half(x.dtype) else x
+        index = self._call(_ranked, keys.swapaxes(dim, -1), k - 1) if x.size else None
+        if index is None:
+            return super().kthvalue(x, dim, k, keepdim)
+        return self._picked(x, dim, keepdim, index.swapaxes(dim, -1))
 
     def searchsorted(self, sequence: Any, values: Any, right: bool) -> Any:
         if values.ndim != 1:
@@ -129,6 +141,53 @@ def _keys(x: Any) -> Any:
     mask = np.right_shift(plain.view(int32), 31)  # of a negative number all bits are inverted, else the first
     np.bitwise_or(mask, np.int32(-(1 << 31)), mask)
     return np.bitwise_xor(plain.view(uint32), mask.view(uint32))
+
+
+def _ranked(x: Any, place: int) -> Any:
+    """Return the position along the last dimension of the element at a place of the stable ascending order.
+
+    None if there may be NaN.
+    """
+    bound = np.partition(x, place, -1)[..., place : place + 1]
+    if kind_of(x.dtype) == "float" and np.isnan(x).any():
+        return None
+    equal = np.equal(x, bound)
+    index = equal.argmax(-1, keepdims=True)
+    before = place - np.add.reduce(np.less(x, bound), -1, np.int64, None, True)  # the number of equal ones before it
+    if before.any():
+        reached = np.equal(np.cumsum(equal, -1), before + 1)
+        index = reached.argmax(-1, keepdims=True)
+    return index
+
+
+def _outermost(x: Any, k: int, largest: bool) -> Any:
+    """Return the positions of the k largest or smallest elements along the last dimension, in order.
+
+    Of equal ones the first. The extremes of groups of a row's elements give a bound that k elements or more reach.
+    None if many more do, or if there may be NaN.
+    """
+    count = x.shape[-1]
+    rows = x.reshape((-1, count))
+    height = math.isqrt(count // k)
+    width = count // height
+    groups, rest = rows[:, : height * width].reshape((-1, height, width)), rows[:, height * width :]
+    extremes = groups.max(1) if largest else groups.min(1)
+    if kind_of(x.dtype) == "float" and (np.isnan(extremes).any() or np.isnan(rest).any()):
+        return None
+    place = width - k if largest else k - 1
+    extremes.partition(place, -1)
+    bound = extremes[:, place : place + 1]
+    positions = np.flatnonzero(np.greater_equal(rows, bound) if largest else np.less_equal(rows, bound))
+    if len(positions) > 4 * k * len(rows):
+        return None
+    row = positions // count
+    columns = positions - row * count
+    keys = rows[row, columns]
+    if largest:
+        keys = np.negative(keys) if kind_of(x.dtype) == "float" else np.invert(keys)
+    order = np.lexsort((keys, row))
+    starts = np.searchsorted(row, np.arange(len(rows)))
+    return columns[order[np.add.outer(starts, np.arange(k))]].reshape((*x.shape[:-1], k))
 
 
 def _beyond(x: Any, k: int, largest: bool) -> Any:

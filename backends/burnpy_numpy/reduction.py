@@ -70,11 +70,12 @@ class NumPyReduction(ArrayBackend):
 
     def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         dtype = x.dtype
-        if (dtype is float32 or dtype is float64) and x.size < FEW:
+        if (dtype is float32 or dtype is float64) and x.size <= _LARGE:
+            add = few if x.size < FEW else _total
             try:
-                return run(few, x, dims, keepdim)
+                return run(add, x, dims, keepdim)
             except RuntimeError:
-                return quietly(few, x, dims, keepdim)
+                return quietly(add, x, dims, keepdim)
         if x.size >= FEW and is_half(dtype):
             return self.cast(self.sum(self.cast(x, float32), dims, keepdim), dtype)
         return super().sum(x, dims, keepdim)
@@ -256,14 +257,16 @@ def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
     """Return the sum of C-contiguous memory, over one group of neighbouring dimensions after the other."""
     if x.size < _SMALL or not dims:
         return _add(x, dims, None, None, keepdim)
+    if len(dims) == x.ndim and not keepdim and x.flags.c_contiguous:
+        return _everything(x.reshape(-1))
     length = math.prod([x.shape[d] for d in dims])
     if not x.flags.c_contiguous:
         if x.flags.f_contiguous:
             return _total(x.T, tuple([x.ndim - 1 - d for d in reversed(dims)]), keepdim).T
-        if length <= _PART:
-            return _add(x, dims, None, None, keepdim)
         if repeated := [d for d, step in enumerate(x.strides) if step == 0 and x.shape[d] > 1]:
             return _of_repeated(x, repeated, dims, keepdim)
+        if length <= _PART:
+            return _add(x, dims, None, None, keepdim)
         x = contiguous(x)
     group = next(k for k in range(len(dims)) if dims[-1] - dims[k] == len(dims) - 1 - k)
     if group and length > _PART:
@@ -319,8 +322,8 @@ def _columns(x: Any) -> Any:
 
 def _everything(x: Any) -> Any:
     whole = x.size - x.size % _PART
-    parts = x[:whole].reshape((-1, _PART)).dot(row(1, _PART, x.dtype))
-    return _add(parts) + _add(x[whole:])
+    rest = _add(x[whole:])
+    return _add(x[:whole].reshape((-1, _PART)).dot(row(1, _PART, x.dtype))) + rest if whole else rest
 
 
 def row_products(x: Any) -> Any:

@@ -16,7 +16,7 @@ from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import MANY, TRANSPOSED, contiguous, family_kernels
-from burnpy_numpy.numpy_calls import direct, quietly, run
+from burnpy_numpy.numpy_calls import direct, inverse, memory_order, quietly, run
 from burnpy_numpy.pointwise import BITS
 
 _concatenate: Any = direct(np.concatenate)
@@ -57,7 +57,12 @@ class NumPyShape(ArrayBackend):
             if narrows or is_half(given):
                 if not ((given is float32 or given is float64) if narrows else dtype is float32):
                     return self.cast(self.cast(x, float32), dtype)  # as NumPy converts these
-                if x.flags.c_contiguous and (kernels := family_kernels("shape")):
+                if not x.flags.c_contiguous:
+                    axes = memory_order((x,))
+                    if axes is None:
+                        return self.cast(contiguous(x), dtype)
+                    return self.cast(x.transpose(axes), dtype).transpose(inverse(axes))
+                if kernels := family_kernels("shape"):
                     out = kernels.converted(x, dtype)
                     if out is not None:
                         return out

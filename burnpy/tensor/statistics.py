@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
 
-from burnpy.backend.dtypes import float32, int64, part_dtype
+from burnpy.backend.dtypes import float32, int64, kind_of, part_dtype
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.backend.operations.complex_numbers import zeros_like
 from burnpy.backend.primitives import Float, Int, Number, Shape
@@ -276,12 +276,16 @@ def std_mean(x: Any, dim: DimsLike = None, *, correction: float = 1, keepdim: bo
 def median_index(b: Any, x: Number, dim: int, skip_nan: bool) -> Int:
     """Index of the lower median along ``dim``, which stays with size 1; of the first NaN, unless ``skip_nan``."""
     d, count = b.discrete, x.shape[dim]
+    if not skip_nan:
+        index = b.kthvalue(x, dim, (count + 1) // 2, True)[1]
+        if kind_of(x.dtype) != "float":
+            return index
+        largest = b.argmax(x, dim, True)
+        value = b.gather(x, dim, largest)
+        return d.where(b.ne(value, value), largest, index)
     order = b.argsort(x, dim, False)
     valid = d.sum(d.to_int(b.eq(x, x), int64), (dim,), True)
-    place = d.maximum(d.floor_divide(d.sub(valid, 1), 2), 0)
-    if not skip_nan:
-        place = d.where(d.lt(valid, count), valid, place)
-    return d.gather(order, dim, place)
+    return d.gather(order, dim, d.maximum(d.floor_divide(d.sub(valid, 1), 2), 0))
 
 
 def quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, *, skip_nan: bool) -> Any:

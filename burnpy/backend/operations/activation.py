@@ -16,10 +16,15 @@ from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import POINTWISE, derived
 
 
-def elu_vjp(i: Any, g: Float, x: Float, alpha: float, scale: float, input_scale: float) -> Float:
-    """g · scale where x > 0 or x is NaN, else g times the derivative of the exponential."""
-    curve = i.mul(i.exp(i.mul(i.clamp(x, None, 0.0), input_scale)), alpha * scale * input_scale)
-    return i.where(i.le(x, 0.0), i.mul(g, curve), i.mul(g, scale))
+def elu_gradient(i: Any, g: Float, x: Float, slope: float, scale: float, input_scale: float) -> tuple[Float]:
+    """g · scale where x > 0 or x is NaN, else g times the derivative of the exponential, ``slope`` at 0."""
+    curve = i.mul(i.exp(i.mul(i.clamp(x, None, 0.0), input_scale)), slope)
+    return (i.where(i.le(x, 0.0), i.mul(g, curve), i.mul(g, scale)),)
+
+
+def leaky_relu_gradient(i: Any, g: Float, x: Float, negative_slope: float) -> tuple[Float]:
+    """Multiply g by the slope where x is not above 0: a formula for one pass over memory."""
+    return (i.where(i.gt(x, 0.0), g, i.mul(g, negative_slope)),)
 
 
 def hardtanh_gradient(i: Any, g: Float, x: Float, low: float, high: float) -> tuple[Float]:
@@ -28,10 +33,10 @@ def hardtanh_gradient(i: Any, g: Float, x: Float, low: float, high: float) -> tu
     return (i.where(inside, g, 0.0),)
 
 
-def hardswish_vjp(i: Any, g: Float, x: Float) -> Float:
+def hardswish_gradient(i: Any, g: Float, x: Float) -> tuple[Float]:
     """0 up to -3, g from 3, and g · (x / 3 + 1 / 2) between."""
     between = i.mul(g, i.add(i.mul(x, 1 / 3), 0.5))
-    return i.where(i.lt(i.abs(x), 3.0), between, i.where(i.discrete.bitwise_not(i.le(x, -3.0)), g, 0.0))
+    return (i.where(i.lt(i.abs(x), 3.0), between, i.where(i.discrete.bitwise_not(i.le(x, -3.0)), g, 0.0)),)
 
 
 def softplus_gradient(i: Any, g: Float, x: Float, beta: float) -> tuple[Float]:
@@ -102,7 +107,11 @@ class Activation(OperationsBase):
         small = self.log1p(self.exp(self.neg(self.abs(self.mul(x, beta)))))
         return self.add(self.relu(x), self.div(small, beta))
 
-    @derived(POINTWISE, flops=2, vjp=lambda i, g, x, negative_slope: i.where(i.gt(x, 0.0), g, i.mul(g, negative_slope)))
+    @derived(
+        POINTWISE,
+        flops=2,
+        vjp=lambda i, g, x, negative_slope: i.fused(leaky_relu_gradient, (g, x), (negative_slope,))[0],
+    )
     def leaky_relu(self, x: Float, negative_slope: float) -> Float:
         """Leaky rectified linear unit: x where x > 0, else negative_slope · x. The gradient at 0 is the slope.
 
@@ -110,7 +119,13 @@ class Activation(OperationsBase):
         """
         return self.where(self.gt(x, 0.0), x, self.mul(x, negative_slope))
 
-    @derived(POINTWISE, flops=6, vjp=elu_vjp)
+    @derived(
+        POINTWISE,
+        flops=6,
+        vjp=lambda i, g, x, alpha, scale, input_scale: (
+            i.fused(elu_gradient, (g, x), (alpha * scale * input_scale, scale, input_scale))[0]
+        ),
+    )
     def elu(self, x: Float, alpha: float, scale: float, input_scale: float) -> Float:
         """Exponential linear unit: scale · x where x > 0, else scale · alpha · (exp(input_scale · x) - 1).
 
@@ -124,7 +139,7 @@ class Activation(OperationsBase):
         """Limit x to [low, high]; unlike with `clamp`, the gradient at a bound is 0."""
         return self.clamp(x, low, high)
 
-    @derived(POINTWISE, flops=5, vjp=hardswish_vjp, onnx="HardSwish")
+    @derived(POINTWISE, flops=5, vjp=lambda i, g, x: i.fused(hardswish_gradient, (g, x))[0], onnx="HardSwish")
     def hardswish(self, x: Float) -> Float:
         """Piecewise approximation of silu, x · clamp(x + 3, 0, 6) / 6. The gradient is 0 up to -3 and 1 from 3.
 

@@ -54,13 +54,15 @@ def binary_cross_entropy(
     """
     name = "binary_cross_entropy"
     same_shape(name, input, target)
-    for word, x in (("input", input), ("target", target)):
+    p, labels = together(name, input, target)
+    b = p._backend
+    for word, x in (("input", p._primitive), ("target", labels._primitive)):
         hint = "; of logits, write binary_cross_entropy_with_logits(input, target)" if word == "input" else ""
         error = ArgumentError(f"{name}() takes probabilities as {word}, got values outside of 0 to 1{hint}")
-        outside = (x.detach() < 0.0) | (x.detach() > 1.0)
-        refuse_unless(x.device, (~outside)._primitive, error)
-    rest = 1.0 - input
-    losses = -(target * _bounded_log(input, input.dtype) + (1.0 - target) * _bounded_log(rest, input.dtype))
+        outside = b.discrete.bitwise_or(b.lt(x, 0.0), b.gt(x, 1.0))
+        refuse_unless(p.device, b.discrete.bitwise_not(outside), error)
+    operands = (p._primitive, labels._primitive, p.detach()._primitive)
+    losses = p._like(b.fused(_binary_entropy, operands, (max(1e-12, tiny(p.dtype)),))[0])
     if weight is not None:
         refuse_wider(name, "a prediction", input.dtype, weight=weight)
         losses = weighted(losses, weight)
@@ -69,12 +71,20 @@ def binary_cross_entropy(
     return reduced(name, losses, reduction)
 
 
-def _bounded_log(x: Tensor[B], dtype: Any) -> Tensor[B]:
+def _binary_entropy(b: Any, x: Any, target: Any, fixed: Any, smallest: float) -> tuple[Any]:
+    """Return the cross entropy of x, of which ``fixed`` is a copy without a gradient: a formula for one pass."""
+    rest, fixed_rest, other = b.add(b.neg(x), 1.0), b.add(b.neg(fixed), 1.0), b.add(b.neg(target), 1.0)
+    own = b.mul(target, _bounded_log(b, x, fixed, smallest))
+    return (b.neg(b.add(own, b.mul(other, _bounded_log(b, rest, fixed_rest, smallest)))),)
+
+
+def _bounded_log(b: Any, x: Any, fixed: Any, smallest: float) -> Any:
     """Return the logarithm, at least -100, with a derivative that is bounded where x is next to 0."""
-    smallest = max(1e-12, tiny(dtype))
-    inside = x.detach() >= smallest
-    value = x.detach().where(~inside, 1.0).log().clamp_min(-100.0)
-    return x.where(inside, 1.0).log() + value + (x - x.detach()).where(~inside, 0.0) / smallest
+    inside = b.ge(fixed, smallest)
+    beyond = b.discrete.bitwise_not(inside)
+    value = b.clamp(b.log(b.where(beyond, fixed, 1.0)), -100.0, None)
+    linear = b.div(b.where(beyond, b.sub(x, fixed), 0.0), smallest)
+    return b.add(b.add(b.log(b.where(inside, x, 1.0)), value), linear)
 
 
 @explained
