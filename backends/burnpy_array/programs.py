@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from burnpy.backend.dtypes import HALVES, float32, float64, int64
+from burnpy.backend.numerics.arithmetic import two_product
 from burnpy.backend.numerics.quantile_slopes import beta_quantile_slope, gamma_quantile_slope
 from burnpy.backend.programs import Extent, Input, Program, ProgramError, trace
 from burnpy.backend.programs.trace import Tracer, in_float32
@@ -174,6 +175,43 @@ def _remainder(b: Any, x: Any, y: Any, sign_of_zero: Any) -> Any:
     rest = b.sub(x, b.mul(quotient, y))
     rest = b.where(b.eq(rest, 0.0), b.copysign(b.full((), 0.0, float64), sign_of_zero), rest)
     return b.where(b.lt(b.abs(quotient), 2.0**27), rest, math.nan)
+
+
+def exact_fmod(b: Any, x: Any, y: Any) -> Any:
+    """Return the remainder of float64 numbers, of division rounded toward 0; NaN where it is not computed exactly."""
+    return b.copysign(_division(b, b.abs(x), b.abs(y))[1], x)
+
+
+def exact_remainder(b: Any, x: Any, y: Any) -> Any:
+    """Return the remainder of floor division of float64 numbers, as `exact_fmod`."""
+    rest = exact_fmod(b, x, y)
+    other_sign = b.lt(b.mul(b.sign(rest), b.sign(y)), 0.0)
+    return b.where(b.eq(rest, 0.0), b.copysign(rest, y), b.where(other_sign, b.add(rest, y), rest))
+
+
+def exact_floor_divide(b: Any, x: Any, y: Any) -> Any:
+    """Return the quotient of float64 numbers rounded down; NaN where it is not computed exactly."""
+    quotient, rest = _division(b, b.abs(x), b.abs(y))
+    further = b.where(b.ne(rest, 0.0), b.add(quotient, 1.0), quotient)
+    same_sign = b.eq(b.copysign(b.full((), 1.0, float64), x), b.copysign(b.full((), 1.0, float64), y))
+    return b.where(same_sign, quotient, b.neg(further))
+
+
+def _division(b: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Return the whole quotient and the remainder of numbers that are not negative, NaN where they are not exact.
+
+    A quotient below 2⁵³ that is rounded is one too large at most. Then its product with y is next to x, so that the
+    difference has no error beside the product's own.
+    """
+    quotient = b.floor(b.div(x, y))
+    product, error = two_product(b, quotient, y)
+    rest = b.sub(b.sub(x, product), error)
+    beyond = b.lt(rest, 0.0)
+    quotient, rest = b.where(beyond, b.sub(quotient, 1.0), quotient), b.where(beyond, b.add(rest, y), rest)
+    d, large = b.discrete, b.ge(x, y)
+    inexact = d.bitwise_or(b.ge(quotient, 2.0**53), d.bitwise_or(b.le(x, 1e-280), b.ge(x, 1e290)))
+    right = d.bitwise_not(d.bitwise_and(large, inexact))
+    return b.where(right, b.where(large, quotient, 0.0), math.nan), b.where(right, b.where(large, rest, x), math.nan)
 
 
 def slope_of_gamma_quantile(b: Any, x: Any, concentration: Any, log: bool) -> Any:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from burnpy.backend.dtypes import bool_, float32, float64
+from burnpy.backend.dtypes import bool_, float32, float64, part_dtype
 from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array.array_base import NUMBERS, is_half
@@ -340,6 +340,20 @@ def _unary(self: Any, x: Any) -> Any:
         return quietly(FUNCTION, x)
 
 
+def _neg(self: Any, x: Any) -> Any:
+    if x.size >= MANY:
+        if x.dtype.kind == "c" and x.flags.c_contiguous:  # which NumPy negates one by one
+            return FUNCTION(x.view(part_dtype(x.dtype))).view(x.dtype)
+        if x.itemsize == 2:
+            kernel = elementwise_kernel(OPERATION, (), x)
+            if kernel is not None:
+                return kernel.alike((x,))
+    try:
+        return run(FUNCTION, x)
+    except RuntimeError:
+        return quietly(FUNCTION, x)
+
+
 def _compiled(self: Any, x: Any) -> Any:
     if x.size >= MANY:
         kernel = elementwise_kernel(OPERATION, (), x)
@@ -425,7 +439,7 @@ def _extreme(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
 def fast_methods() -> dict[str, Callable[..., Any]]:
     """Return the methods by name."""
     own = vars(NumPyPointwise)
-    unary = {ours: _compiled if ours in COMPILED else _unary for ours in UNARY if ours not in own}
+    unary = {ours: _compiled if ours in COMPILED else _unary for ours in UNARY if ours not in own} | {"neg": _neg}
     binary = {ours: _compiled_binary if ours in COMPILED else _binary for ours in BINARY if ours not in own}
     methods = {ours: _method(template, ours, {**UNARY, **BINARY}[ours]) for ours, template in (unary | binary).items()}
     methods |= {ours: _method(_extreme, ours, f"{theirs}_reduce") for ours, theirs in EXTREMES.items()}

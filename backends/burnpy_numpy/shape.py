@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import copysign
@@ -21,8 +22,8 @@ from burnpy_numpy.pointwise import BITS
 
 _concatenate: Any = direct(np.concatenate)
 _WHOLE = slice(None)
-_MIN_MASKED, _MAX_MASK = 1 << 13, 1 << 20
-"""The sizes from which triangles are selected by a mask, and up to which masks are kept."""
+_MAX_MASK = 1 << 20
+"""The size up to which masks of triangles are kept."""
 
 
 class NumPyShape(ArrayBackend):
@@ -82,12 +83,15 @@ class NumPyShape(ArrayBackend):
         return _concatenate([x[key] for x in xs], dim)
 
     def tril(self, x: Any, diagonal: int) -> Any:
-        return self.where(_triangle(x.shape[-2:], diagonal), x, 0) if _wide(x) else super().tril(x, diagonal)
+        return self.where(_lower(x.shape[-2:], diagonal), x, _zero(x)) if _masked(x) else super().tril(x, diagonal)
 
     def triu(self, x: Any, diagonal: int) -> Any:
-        if not _wide(x):
-            return super().triu(x, diagonal)
-        return self.where(np.logical_not(_triangle(x.shape[-2:], diagonal - 1)), x, 0)
+        return self.where(_upper(x.shape[-2:], diagonal), x, _zero(x)) if _masked(x) else super().triu(x, diagonal)
+
+    def slice_scatter(self, x: Any, key: Any, src: Any) -> Any:
+        out = copied(x)
+        self._call(operator.setitem, out, key, src)
+        return out
 
 
 def _reshaped(x: Any, shape: Shape) -> Any:
@@ -129,18 +133,36 @@ def _address(x: Any) -> int:
     return address
 
 
-def _wide(x: Any) -> bool:
-    """Return whether ``where`` is fast for the dtype of x, which is large enough that keeping a mask saves time."""
-    return bool(x.size >= _MIN_MASKED and x.shape[-2] * x.shape[-1] <= _MAX_MASK and x.dtype.itemsize in BITS)
+def _masked(x: Any) -> bool:
+    """Return whether ``where`` is fast for the dtype of x, and masks of its size are kept."""
+    return bool(x.shape[-2] * x.shape[-1] <= _MAX_MASK and x.dtype.itemsize in BITS)
 
 
-@lru_cache(8)
-def _triangle(shape: Shape, diagonal: int) -> Any:
+def _zero(x: Any) -> float:
+    """Return 0, as a float for floats, of which few are selected in two calls of NumPy."""
+    return 0.0 if x.dtype.kind == "f" else 0
+
+
+@lru_cache(16)
+def _lower(shape: Shape, diagonal: int) -> Any:
     """Return a mask of the elements up to a diagonal, which is kept."""
-    rows, columns = shape
-    mask = np.tri(rows, columns, diagonal, np.bool_)
+    mask = np.tri(*shape, diagonal, np.bool_)
     mask.flags.writeable = False
     return mask
+
+
+@lru_cache(16)
+def _upper(shape: Shape, diagonal: int) -> Any:
+    """Return a mask of the elements from a diagonal on, which is kept."""
+    mask = np.logical_not(_lower(shape, diagonal - 1))
+    mask.flags.writeable = False
+    return mask
+
+
+def copied(x: Any) -> Any:
+    """Return a C-contiguous copy of x; if it is expanded from one number, it is not read."""
+    expanded = x.size > 1 and not any(x.strides)
+    return filled(x.shape, x.item(0), x.dtype) if expanded else np.array(x, order="C")
 
 
 def filled(shape: Shape, value: Scalar, dtype: DType) -> Any:

@@ -214,15 +214,16 @@ class NumPyArithmetic(ArrayBackend):
             return None
         return self._in_float32(method, x, float(constant(y, x.dtype)) if number else y)[0]
 
-    def _in_float64(self, name: str, x: Any, y: Any) -> Any:
-        """Return a quotient or a remainder of float32 numbers by a kernel; None without one, or if a result is NaN."""
-        number = type(y) in NUMBERS
-        if x.dtype is not float32 or not (number or y.dtype is float32):
+    def _divided(self, name: str, x: Any, y: Any) -> Any:
+        """Return a quotient or a remainder of floats by a kernel; None without one, or if a result is NaN."""
+        number, dtype = type(y) in NUMBERS, x.dtype
+        if not (dtype is float32 or dtype is float64) or not (number or y.dtype is dtype):
             return None
+        name = f"{name}_in_float64" if dtype is float32 else f"exact_{name}"
         if not number and y.shape != x.shape:
             x, y = self._of_one_shape(x, y)
         usual = x.size >= LEAST and (number or y.shape == x.shape)
-        kernel = operation_kernel(name, ("full", "scalar" if number else "full"), float32, ()) if usual else None
+        kernel = operation_kernel(name, ("full", "scalar" if number else "full"), dtype, ()) if usual else None
         if kernel is None:
             return None
         out = kernel.alike((x,), (float(y),)) if number else kernel.alike((x, y))
@@ -230,12 +231,12 @@ class NumPyArithmetic(ArrayBackend):
 
     def floor_divide(self, x: Any, y: Any) -> Any:
         out = self._halves_in_float32(self.floor_divide, x, y)
-        out = self._in_float64("floor_divide_in_float64", x, y) if out is None else out
+        out = self._divided("floor_divide", x, y) if out is None else out
         return super().floor_divide(x, y) if out is None else out
 
     def remainder(self, x: Any, y: Any) -> Any:
         out = self._halves_in_float32(self.remainder, x, y)
-        out = self._in_float64("remainder_in_float64", x, y) if out is None else out
+        out = self._divided("remainder", x, y) if out is None else out
         if out is not None:
             return out
         number = type(y) is int
@@ -248,7 +249,7 @@ class NumPyArithmetic(ArrayBackend):
 
     def fmod(self, x: Any, y: Any) -> Any:
         out = self._halves_in_float32(self.fmod, x, y)
-        out = self._in_float64("fmod_in_float64", x, y) if out is None else out
+        out = self._divided("fmod", x, y) if out is None else out
         return super().fmod(x, y) if out is None else out
 
     def _check_exponent(self, x: Any, y: Any) -> None:

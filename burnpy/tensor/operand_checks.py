@@ -405,6 +405,14 @@ def refuse_wider(operation: str, basis: str, dtype: DType, **tensors: Any) -> No
 
 def combined(operation: str, x: Any, *others: Any) -> tuple[Any, ...]:
     """Return tensors of one kind on one device; numbers among the operands stay numbers."""
+    kind, shape, device = x.__class__, x._primitive.shape, x._device
+    for other in others:
+        if other.__class__ is float and x.kind == "float":
+            continue
+        if other.__class__ is not kind or other._device is not device or other._primitive.shape != shape:
+            break
+    else:  # as they usually are
+        return x, *others
     given = [x, *(other if isinstance(other, TensorBase) else operands(x, other, operation)[1] for other in others)]
     tensors = [operand for operand in given if isinstance(operand, TensorBase)]
     for other in tensors[1:]:

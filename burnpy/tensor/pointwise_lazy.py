@@ -202,6 +202,11 @@ def _numbers_for_nan(b: Any, x: Float, nan: float, most: float, least: float) ->
     return (x,)
 
 
+def _sloped(b: Any, x: Any, slope: Any) -> tuple[Any]:
+    sloped = b.discrete.bitwise_not(b.gt(x, 0.0))  # NaN too
+    return (b.where(sloped, b.mul(b.where(sloped, x, 0.0), slope), x),)
+
+
 def _shrunk(b: Any, x: Float, limit: float) -> tuple[Float]:
     return (b.where(b.discrete.bitwise_not(b.le(b.abs(x), limit)), x, 0.0),)
 
@@ -340,7 +345,8 @@ class Elementary(TensorBase[B]):
         x, slopes = together("prelu", self, weight)
         if slopes.ndim:
             slopes = slopes.reshape((channels, *(1,) * (self.ndim - 2)) if slopes.shape[0] != 1 else ())
+        if not slopes.ndim:  # which does not promote x
+            slopes = slopes.to_dtype(x.dtype)
         b: Any = x._backend
-        sloped = b.discrete.bitwise_not(b.gt(x._primitive, 0.0))  # NaN too
-        negative = b.where(sloped, x._primitive, 0.0)
-        return x._like(b.where(sloped, b.mul(negative, slopes._primitive), x._primitive))  # type: ignore[no-any-return]  # of this class
+        (out,) = b.fused(_sloped, (x._primitive, b.expand(slopes._primitive, x.shape)))
+        return x._like(out)  # type: ignore[no-any-return]  # of this class

@@ -11,7 +11,7 @@ from burnpy.backend.dtypes import float32, float64, int64
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_width
-from burnpy_numpy.shape import filled
+from burnpy_numpy.shape import copied
 
 _BYTES = 32
 """The size of the vectors by which runs are accumulated."""
@@ -40,8 +40,7 @@ def scattered(x: Any, dim: int, index: Any, src: Any, combine: str) -> Any:
     if dtype is None or not _suits(x, index, dim) or src.dtype is not x.dtype or src.shape != index.shape:
         return None
     kernel = template_kernel(scatter, dtype, combine, _inner(x, dim) > 1)
-    constant = x.size > 0 and not any(x.strides)  # expanded from one number, whose copy need not read it
-    out = filled(x.shape, x.item(0), x.dtype) if constant else np.array(x, order="C")
+    out = copied(x)
     return out if kernel is not None and _ran(kernel, src, out, dim, index, x.shape) else None
 
 

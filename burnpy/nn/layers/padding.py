@@ -66,13 +66,14 @@ def pad(
     if len(ends) > 2 * len(shape):
         raise ShapeError(f"pad() got {len(ends) // 2} pairs of shape {shape}; give one for each dim")
     pairs = [(0, 0)] * (len(shape) - len(ends) // 2) + [(ends[k], ends[k + 1]) for k in range(len(ends) - 2, -1, -2)]
-    if any(size + min(low, 0) + min(high, 0) < 0 for size, (low, high) in zip(shape, pairs, strict=True)):
+    cut = min(ends, default=0) < 0
+    if cut and any(size + min(low, 0) + min(high, 0) < 0 for size, (low, high) in zip(shape, pairs, strict=True)):
         raise ShapeError(f"pad() cannot cut {ends} off shape {shape}, which has fewer elements")
     full = addressable(tuple([low + size + high for size, (low, high) in zip(shape, pairs, strict=True)]), "pad")
     b: Any = x._backend
     if mode == "constant":
         fill = (False if x.kind == "bool" else 0) if value is None else number(x, value, "pad")
-        return x._like(_constant(b, x._primitive, pairs, full, fill))
+        return x._like(_constant(b, x._primitive, pairs, full, fill, cut))
     for dim, ends_of_dim in enumerate(pairs):
         if ends_of_dim != (0, 0):
             _need(mode, shape, dim, *ends_of_dim)
@@ -80,15 +81,15 @@ def pad(
     return x._like(b.pad_ends(x._primitive, tuple(pairs), mode) if changes else x._primitive)
 
 
-def _constant(b: Any, x: Value, pairs: list[tuple[int, int]], full: Shape, fill: Scalar) -> Value:
+def _constant(b: Any, x: Value, pairs: list[tuple[int, int]], full: Shape, fill: Scalar, cut: bool) -> Value:
     """Return x, without the elements cut off, in an array of shape ``full`` that is filled with a number."""
-    sizes = x.shape
-    kept = tuple([slice(max(-low, 0), size - max(-high, 0), 1) for size, (low, high) in zip(sizes, pairs, strict=True)])
-    if any(low < 0 or high < 0 for low, high in pairs):
-        x = b.slice(x, kept)
+    if cut:
+        ends = zip(x.shape, pairs, strict=True)
+        x = b.slice(x, tuple([slice(max(-low, 0), size - max(-high, 0), 1) for size, (low, high) in ends]))
+        pairs = [(max(low, 0), high) for low, high in pairs]
     if x.shape == full and not innermost(b).sizes_vary:
         return x
-    place = tuple([slice(max(low, 0), max(low, 0) + size, 1) for size, (low, _) in zip(x.shape, pairs, strict=True)])
+    place = tuple([slice(low, low + size, 1) for size, (low, _) in zip(x.shape, pairs, strict=True)])
     return b.slice_scatter(b.expand(b.full((), fill, x.dtype), full), place, x)  # which copies the expanded array
 
 
