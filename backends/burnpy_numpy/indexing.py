@@ -31,6 +31,8 @@ _MAX_ROUNDS = 4
 """The number of rows with one index up to which the first rows of all indices are combined at once, then the second."""
 _MIN_ELEMENTS = 512
 """The number of elements that are moved, from which kernels are used."""
+_MIN_SCATTERED = 16
+"""The same where NumPy needs several calls."""
 
 
 class NumPyIndexing(ArrayBackend):
@@ -61,7 +63,7 @@ class NumPyIndexing(ArrayBackend):
         return out
 
     def scatter(self, x: Any, dim: int, index: Any, src: Any) -> Any:
-        if index.size >= _MIN_ELEMENTS and (kernels := family_kernels("indexing")):
+        if index.size >= _MIN_SCATTERED and (kernels := family_kernels("indexing")):
             out = kernels.scattered(x, dim, index, src, "set")
             if out is not None:
                 return out
@@ -70,7 +72,7 @@ class NumPyIndexing(ArrayBackend):
     def scatter_add(self, x: Any, dim: int, index: Any, src: Any) -> Any:
         if index.size >= _MIN_ELEMENTS and is_half(x.dtype):  # in 16 bits each addition would be rounded
             return self._in_float32(self.scatter_add, x, dim, index, src)[0]
-        if index.size >= _MIN_ELEMENTS and (kernels := family_kernels("indexing")):
+        if index.size >= _MIN_SCATTERED and (kernels := family_kernels("indexing")):
             out = kernels.scattered(x, dim, index, src, "add")
             if out is not None:
                 return out

@@ -330,24 +330,13 @@ REDUCTION = {"any": "logical_or", "all": "logical_and"}
 
 
 def _unary(self: Any, x: Any) -> Any:
-    if x.itemsize == 2 and x.size >= MANY:
-        kernel = elementwise_kernel(OPERATION, (), x)
-        if kernel is not None:
-            return kernel.alike((x,))
-    try:
-        return run(FUNCTION, x)
-    except RuntimeError:
-        return quietly(FUNCTION, x)
-
-
-def _neg(self: Any, x: Any) -> Any:
     if x.size >= MANY:
-        if x.dtype.kind == "c" and x.flags.c_contiguous:  # which NumPy negates one by one
-            return FUNCTION(x.view(part_dtype(x.dtype))).view(x.dtype)
         if x.itemsize == 2:
             kernel = elementwise_kernel(OPERATION, (), x)
             if kernel is not None:
                 return kernel.alike((x,))
+        elif OPERATION == "neg" and x.dtype.kind == "c" and x.flags.c_contiguous:  # NumPy negates them one by one
+            return FUNCTION(x.view(part_dtype(x.dtype))).view(x.dtype)
     try:
         return run(FUNCTION, x)
     except RuntimeError:
@@ -439,7 +428,7 @@ def _extreme(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
 def fast_methods() -> dict[str, Callable[..., Any]]:
     """Return the methods by name."""
     own = vars(NumPyPointwise)
-    unary = {ours: _compiled if ours in COMPILED else _unary for ours in UNARY if ours not in own} | {"neg": _neg}
+    unary = {ours: _compiled if ours in COMPILED else _unary for ours in UNARY if ours not in own}
     binary = {ours: _compiled_binary if ours in COMPILED else _binary for ours in BINARY if ours not in own}
     methods = {ours: _method(template, ours, {**UNARY, **BINARY}[ours]) for ours, template in (unary | binary).items()}
     methods |= {ours: _method(_extreme, ours, f"{theirs}_reduce") for ours, theirs in EXTREMES.items()}

@@ -18,7 +18,7 @@ from burnpy_array.array_base import is_half
 from burnpy_numpy.cpu_threads import BLOCK, shared
 from burnpy_numpy.kernels.kernel import family_kernels
 
-_MIN_PRODUCTS = 512
+_MIN_PRODUCTS = 16
 """The number of products from which kernels are used."""
 
 

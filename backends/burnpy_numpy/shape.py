@@ -22,6 +22,8 @@ from burnpy_numpy.pointwise import BITS
 
 _concatenate: Any = direct(np.concatenate)
 _WHOLE = slice(None)
+_FEW_PADDED = 16
+"""The number of elements from which padding with own elements is a kernel."""
 _MAX_MASK = 1 << 20
 """The size up to which masks of triangles are kept."""
 
@@ -185,7 +187,7 @@ class NumPyPadding(ArrayBackend):
     def pad_ends(self, x: Any, pairs: Pairs, how: str) -> Any:
         if not x.size or min(map(min, pairs)) < 0:
             return super().pad_ends(x, pairs, how)
-        if x.size >= MANY and (kernels := family_kernels("shape")):
+        if x.size >= _FEW_PADDED and (kernels := family_kernels("shape")):
             out = kernels.run_padded(x, pairs, how)
             if out is not None:
                 return out

@@ -509,6 +509,18 @@ def test_the_largest_of_many_equal_elements_are_the_first(dtype: str) -> None:
                 order = np.argsort(-wide if largest else wide, dim, kind="stable")
                 wanted = order.take(range(k), dim)
                 np.testing.assert_array_equal(D.topk_index(x, dim, k, largest), wanted)
+            found = D.kthvalue(x, dim, k, True)[1]
+            np.testing.assert_array_equal(found, np.argsort(wide, dim, kind="stable").take([k - 1], dim))
+
+
+@every_row("dtype", ["float32", "complex64"])
+def test_large_gradients_expanded_from_one_number_are_selected_cast_and_negated(dtype: str) -> None:
+    grad, mask = np.broadcast_to(dtype_of(dtype).type(2), (90, 100)), np.arange(9000).reshape(90, 100) % 3 == 0
+    np.testing.assert_array_equal(D.where(mask, grad, D.neg(grad)), np.where(mask, 2, -2))
+    np.testing.assert_array_equal(D.neg(np.array(grad).T), np.full((100, 90), -2))
+    if dtype == "float32":
+        for x in (grad, np.arange(9000, dtype=np.float32).reshape(100, 90).T):
+            np.testing.assert_array_equal(D.cast(D.cast(x, dtype_of("bfloat16")), float32), x.astype("bfloat16"))
 
 
 @every_row("dtype", ["float16", "bfloat16"])

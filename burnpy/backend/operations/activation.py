@@ -122,9 +122,9 @@ class Activation(OperationsBase):
     @derived(
         POINTWISE,
         flops=6,
-        vjp=lambda i, g, x, alpha, scale, input_scale: (
-            i.fused(elu_gradient, (g, x), (alpha * scale * input_scale, scale, input_scale))[0]
-        ),
+        vjp=lambda i, g, x, alpha, scale, input_scale: i.fused(
+            elu_gradient, (g, x), (alpha * scale * input_scale, scale, input_scale)
+        )[0],
     )
     def elu(self, x: Float, alpha: float, scale: float, input_scale: float) -> Float:
         """Exponential linear unit: scale · x where x > 0, else scale · alpha · (exp(input_scale · x) - 1).

@@ -96,15 +96,11 @@ def _constant(b: Any, x: Value, pairs: list[tuple[int, int]], full: Shape, fill:
 def _need(mode: str, shape: Shape, dim: int, low: int, high: int) -> None:
     """Check that a dimension has enough elements to be padded with."""
     size, most = shape[dim], max(low, high)
-    enough = {
-        "reflect": most < size,
-        "replicate": size > 0,
-        "circular": most <= size + min(low, 0) + min(high, 0),
-    }
-    if most > 0 and not enough[mode]:
-        least = {"reflect": f"more than {most}", "replicate": "one or more", "circular": f"{most} or more"}[mode]
+    least = most + 1 if mode == "reflect" else 1 if mode == "replicate" else most - min(low, 0) - min(high, 0)
+    if most > 0 and size < least:
+        words = {"reflect": f"more than {most}", "replicate": "one or more", "circular": f"{most} or more"}[mode]
         raise ShapeError(
-            f"pad() got {(low, high)} in mode {mode!r} along dim {dim} of shape {shape}; it needs {least} "
+            f"pad() got {(low, high)} in mode {mode!r} along dim {dim} of shape {shape}; it needs {words} "
             "elements there"
         )
 
