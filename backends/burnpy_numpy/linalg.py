@@ -50,6 +50,9 @@ class NumPyLinalg(ArrayBackend):
             out = kernels.run_lu_factor(x)
         return self._call(lu_factor, x) if out is None else out
 
+    def eigvals(self, x: Any) -> Any:
+        return self._lapack(lapack.eigvals, x)
+
     def cholesky(self, x: Any) -> Any:
         out = None
         if _suits(x, _FACTORED) and (kernels := family_kernels("linalg")):
