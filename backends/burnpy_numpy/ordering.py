@@ -68,12 +68,10 @@ class NumPyOrdering(ArrayBackend):
                 return index.swapaxes(dim, -1)
         return super().topk_index(x, dim, k, largest)
 
-    def kthvalue(self, x: Any, dim: int, k: int, keepdim: bool) -> tuple[Any, Any]:
-        keys = self.cast(x, float32) if is_half(x.dtype) else x
-        index = self._call(_ranked, keys.swapaxes(dim, -1), k - 1) if x.size else None
-        if index is None:
-            return super().kthvalue(x, dim, k, keepdim)
-        return self._picked(x, dim, keepdim, index.swapaxes(dim, -1))
+    def kthvalue_index(self, x: Any, dim: int, k: int) -> Any:
+        x = self.cast(x, float32) if is_half(x.dtype) else x
+        index = self._call(_ranked, x.swapaxes(dim, -1), k - 1) if x.size else None
+        return super().kthvalue_index(x, dim, k) if index is None else index.swapaxes(dim, -1)
 
     def searchsorted(self, sequence: Any, values: Any, right: bool) -> Any:
         if values.ndim != 1:

@@ -190,6 +190,7 @@ scatter put_along_axis
 index_add add.at
 index_put put_along_axis
 topk_index argpartition
+kthvalue_index argpartition
 max_dim max
 min_dim min
 inv linalg.inv

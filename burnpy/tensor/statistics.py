@@ -277,7 +277,7 @@ def median_index(b: Any, x: Number, dim: int, skip_nan: bool) -> Int:
     """Index of the lower median along ``dim``, which stays with size 1; of the first NaN, unless ``skip_nan``."""
     d, count = b.discrete, x.shape[dim]
     if not skip_nan:
-        index = b.kthvalue(x, dim, (count + 1) // 2, True)[1]
+        index = b.kthvalue_index(x, dim, (count + 1) // 2)
         if kind_of(x.dtype) != "float":
             return index
         largest = b.argmax(x, dim, True)

@@ -123,6 +123,7 @@ INTERNAL = {
     "conv3d_weight": "the gradient of conv3d with respect to its weight",
     "cummax_index": "the indices of cummax",
     "cummin_index": "the indices of cummin",
+    "kthvalue_index": "the index of kthvalue",
     "topk_index": "the indices of topk",
     "erfcx_slope": "the gradient of erfcx",
     "foreach_where": "an optimizer's step, of gradients that may have overflowed",

@@ -189,6 +189,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "leaky_relu": F.leaky_relu,
     "inv": torch.linalg.inv,
     "kthvalue": kthvalue,
+    "kthvalue_index": lambda x, dim, k: kthvalue(x, dim, k, True)[1],
     "linear": lambda x, weight, bias: F.linear(x, weight.mT, bias),
     "linspace": lambda start, stop, num, dtype: torch.linspace(start, stop, num, dtype=dtype),
     "logsumexp": logsumexp,

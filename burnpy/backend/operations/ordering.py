@@ -332,11 +332,15 @@ class Ordering(OperationsBase):
         index = self.topk_index(x, dim, k, largest)
         return self.gather(x, dim, index), index
 
-    @derived(GENERAL, flops=lambda x: prod(x) * max(x, default=1).bit_length(), batch=SHIFTED)
+    @derived(NONDIFFERENTIABLE, flops=lambda x: prod(x), batch=SHIFTED)
+    def kthvalue_index(self, x: Real, dim: Dim, k: int) -> Int:
+        """Return the index of the ``k``-th smallest element along ``dim``, which stays with size 1."""
+        return part(self.discrete, self.argsort(x, dim, False), dim, k - 1, k)
+
+    @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED)
     def kthvalue(self, x: Real, dim: Dim, k: int, keepdim: bool) -> tuple[Real, Int]:
         """Return the ``k``-th smallest element along ``dim``, counted from 1, and its index."""
-        index = part(self.discrete, self.argsort(x, dim, False), dim, k - 1, k)
-        chosen: tuple[Real, Int] = self._picked(x, dim, keepdim, index)
+        chosen: tuple[Real, Int] = self._picked(x, dim, keepdim, self.kthvalue_index(x, dim, k))
         return chosen
 
     @derived(NONDIFFERENTIABLE, like="values", flops=lambda values: 4 * prod(values))

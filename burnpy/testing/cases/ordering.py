@@ -88,6 +88,7 @@ row("argsort", _order, _SORTED)
 row("sort", _with_values(_order), _SORTED)
 row("topk_index", _first, [(*e, largest) for e in _FIRST for largest in (False, True)])
 row("topk", _with_values(_first), [(*e, largest) for e in _FIRST for largest in (False, True)])
+row("kthvalue_index", lambda x, dim, k: _kth(x, dim, k, True)[1], _RANKED)
 row("kthvalue", _kth, [(*e, keepdim) for e in _RANKED for keepdim in (False, True)])
 row("searchsorted", _position, [(*e, right) for e in _SEARCHED for right in (False, True)])
 _ALONG: list[tuple[Any, ...]] = [
