@@ -335,6 +335,8 @@ def _unary(self: Any, x: Any) -> Any:
             kernel = elementwise_kernel(OPERATION, (), x)
             if kernel is not None:
                 return kernel.alike((x,))
+            if is_half(x.dtype):
+                return self._in_float32(getattr(self, OPERATION), x)[0]
         elif OPERATION == "neg" and x.dtype.kind == "c" and x.flags.c_contiguous:  # NumPy negates them one by one
             return FUNCTION(x.view(part_dtype(x.dtype))).view(x.dtype)
     try:

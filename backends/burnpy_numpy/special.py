@@ -190,15 +190,17 @@ def _fit(x: Any, y: Any) -> bool:
 
 _TWO_STEPS = frozenset((3, 4, -2))
 """Powers of two or three operations, which a kernel computes in one pass."""
+_STEPS_OF_HALVES = _TWO_STEPS | {2, 0.5, -1}
+"""The same of 16-bit floats, beside the conversions."""
 
 
 class NumPyArithmetic(ArrayBackend):
     """Powers, quotients rounded down and remainders, by kernels or, of ints, by NumPy's fastest functions."""
 
     def pow(self, x: Any, y: Any) -> Any:
-        kernel = (
-            elementwise_kernel("pow", (y,), x) if x.size >= MANY and type(y) in NUMBERS and y in _TWO_STEPS else None
-        )
+        kernel = None
+        if x.size >= MANY and type(y) in NUMBERS and y in (_STEPS_OF_HALVES if x.itemsize == 2 else _TWO_STEPS):
+            kernel = elementwise_kernel("pow", (y,), x)
         if kernel is not None:
             return kernel.alike((x,))
         out = self._halves_in_float32(self.pow, x, y)

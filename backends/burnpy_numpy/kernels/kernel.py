@@ -200,7 +200,10 @@ TRANSPOSED = 1 << 13
 
 def contiguous(x: Any) -> Any:
     """Return an array whose elements lie side by side in order: x itself, or a copy."""
-    return np.ascontiguousarray(untransposed(x))
+    x = untransposed(x)
+    if x.dtype.kind == "V" and x.itemsize == 2:  # bfloat16, which NumPy copies one by one
+        return np.ascontiguousarray(x.view(np.int16)).view(x.dtype)
+    return np.ascontiguousarray(x)
 
 
 def untransposed(x: Any) -> Any:

@@ -61,8 +61,8 @@ def binary_cross_entropy(
         error = ArgumentError(f"{name}() takes probabilities as {word}, got values outside of 0 to 1{hint}")
         outside = b.discrete.bitwise_or(b.lt(x, 0.0), b.gt(x, 1.0))
         refuse_unless(p.device, b.discrete.bitwise_not(outside), error)
-    operands = (p._primitive, labels._primitive, p.detach()._primitive)
-    losses = p._like(b.fused(_binary_entropy, operands, (max(1e-12, tiny(p.dtype)),))[0])
+    (out,) = b.fused(_binary_entropy, (p._primitive, labels._primitive), (max(1e-12, tiny(p.dtype)),))
+    losses = p._like(out)
     if weight is not None:
         refuse_wider(name, "a prediction", input.dtype, weight=weight)
         losses = weighted(losses, weight)
@@ -71,15 +71,15 @@ def binary_cross_entropy(
     return reduced(name, losses, reduction)
 
 
-def _binary_entropy(b: Any, x: Any, target: Any, fixed: Any, smallest: float) -> tuple[Any]:
-    """Return the cross entropy of x, of which ``fixed`` is a copy without a gradient: a formula for one pass."""
-    rest, fixed_rest, other = b.add(b.neg(x), 1.0), b.add(b.neg(fixed), 1.0), b.add(b.neg(target), 1.0)
-    own = b.mul(target, _bounded_log(b, x, fixed, smallest))
-    return (b.neg(b.add(own, b.mul(other, _bounded_log(b, rest, fixed_rest, smallest)))),)
+def _binary_entropy(b: Any, x: Any, target: Any, smallest: float) -> tuple[Any]:
+    rest, other = b.add(b.neg(x), 1.0), b.add(b.neg(target), 1.0)
+    total = b.add(b.mul(target, _bounded_log(b, x, smallest)), b.mul(other, _bounded_log(b, rest, smallest)))
+    return (b.neg(total),)
 
 
-def _bounded_log(b: Any, x: Any, fixed: Any, smallest: float) -> Any:
+def _bounded_log(b: Any, x: Any, smallest: float) -> Any:
     """Return the logarithm, at least -100, with a derivative that is bounded where x is next to 0."""
+    fixed = b.detach(x)
     inside = b.ge(fixed, smallest)
     beyond = b.discrete.bitwise_not(inside)
     value = b.clamp(b.log(b.where(beyond, fixed, 1.0)), -100.0, None)
