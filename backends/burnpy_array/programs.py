@@ -209,8 +209,8 @@ def _division(b: Any, x: Any, y: Any) -> tuple[Any, Any]:
     beyond = b.lt(rest, 0.0)
     quotient, rest = b.where(beyond, b.sub(quotient, 1.0), quotient), b.where(beyond, b.add(rest, y), rest)
     d, large = b.discrete, b.ge(x, y)
-    inexact = d.bitwise_or(b.ge(quotient, 2.0**53), d.bitwise_or(b.le(x, 1e-280), b.ge(x, 1e290)))
-    right = d.bitwise_not(d.bitwise_and(large, inexact))
+    usual = d.bitwise_and(b.lt(quotient, 2.0**53), d.bitwise_and(b.gt(x, 1e-280), b.lt(x, 1e290)))
+    right = d.bitwise_or(b.lt(x, y), d.bitwise_and(large, usual))  # not of NaN
     return b.where(right, b.where(large, quotient, 0.0), math.nan), b.where(right, b.where(large, rest, x), math.nan)
 
 

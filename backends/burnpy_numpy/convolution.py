@@ -18,7 +18,7 @@ from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.convolution import Pair, Triple, padded_shape, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_array import ArrayBackend
-from burnpy_array.array_base import in_order
+from burnpy_array.array_base import in_order, is_half
 from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.kernel import contiguous, family_kernels
 from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT, kernel_product
@@ -45,7 +45,7 @@ _IMAGES = ("conv2d", "conv2d_bias", "conv2d_input", "conv2d_weight")
 class NumPyConvolution(ArrayBackend):
     """Convolution by kernels for windows of several elements, else as products of matrices.
 
-    Few channels, groups and 16-bit floats use the implementation of `burnpy_array`.
+    Few channels and groups use the implementation of `burnpy_array`, and 16-bit floats become float32.
     """
 
     _columns_bytes = 1 << 18 if COUNT == 1 else 1 << 20
@@ -57,6 +57,8 @@ class NumPyConvolution(ArrayBackend):
         return super().product_in_float32(op, args) if out is None else out
 
     def conv2d(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
+        if is_half(x.dtype):
+            return self._in_float32(self.conv2d, x, weight, stride, padding, dilation, groups)[0]
         if has_few_windows(x, weight, (stride, padding, dilation), groups):
             return self._call(_few_windows, x, weight, None, (stride, padding, dilation))
         out = self._kernel_conv2d(x, weight, None, stride, padding, dilation, groups)
@@ -65,6 +67,8 @@ class NumPyConvolution(ArrayBackend):
     def conv2d_bias(
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        if is_half(x.dtype):
+            return self._in_float32(self.conv2d_bias, x, weight, bias, stride, padding, dilation, groups)[0]
         if has_few_windows(x, weight, (stride, padding, dilation), groups):
             return self._call(_few_windows, x, weight, bias, (stride, padding, dilation))
         out = self._kernel_conv2d(x, weight, bias, stride, padding, dilation, groups)
@@ -96,6 +100,8 @@ class NumPyConvolution(ArrayBackend):
     def conv2d_input(
         self, grad: Any, weight: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        if is_half(grad.dtype):
+            return self._in_float32(self.conv2d_input, grad, weight, shape, stride, padding, dilation, groups)[0]
         if grad.size * weight.size >= _TINY and (kernels := family_kernels("convolution.conv2d")):
             where = (stride, padding, dilation)
             out = kernels.input_gradient(self, grad, weight, shape, where, groups)
@@ -116,6 +122,8 @@ class NumPyConvolution(ArrayBackend):
     def conv2d_weight(
         self, grad: Any, x: Any, shape: Shape, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
+        if is_half(grad.dtype):
+            return self._in_float32(self.conv2d_weight, grad, x, shape, stride, padding, dilation, groups)[0]
         if x.size and (kernels := family_kernels("convolution.conv2d")):
             out = kernels.run_weight_gradient(self, grad, x, shape, (stride, padding, dilation), groups)
             if out is not None:
@@ -388,6 +396,8 @@ class NumPyVolumes(ArrayBackend):
     """Convolution of volumes; what has no kernel is a convolution of images, as by default."""
 
     def conv3d(self, x: Any, weight: Any, stride: Triple, padding: Triple, dilation: Triple, groups: int) -> Any:
+        if is_half(x.dtype):
+            return self._in_float32(self.conv3d, x, weight, stride, padding, dilation, groups)[0]
         if kernels := family_kernels("convolution.volumes"):
             out = kernels.convolve_volumes(self, x, weight, None, (stride, padding, dilation), groups)
             if out is not None:
@@ -397,6 +407,8 @@ class NumPyVolumes(ArrayBackend):
     def conv3d_bias(
         self, x: Any, weight: Any, bias: Any, stride: Triple, padding: Triple, dilation: Triple, groups: int
     ) -> Any:
+        if is_half(x.dtype):
+            return self._in_float32(self.conv3d_bias, x, weight, bias, stride, padding, dilation, groups)[0]
         if kernels := family_kernels("convolution.volumes"):
             out = kernels.convolve_volumes(self, x, weight, bias, (stride, padding, dilation), groups)
             if out is not None:
@@ -406,6 +418,8 @@ class NumPyVolumes(ArrayBackend):
     def conv3d_input(
         self, grad: Any, weight: Any, shape: Shape, stride: Triple, padding: Triple, dilation: Triple, groups: int
     ) -> Any:
+        if is_half(grad.dtype):
+            return self._in_float32(self.conv3d_input, grad, weight, shape, stride, padding, dilation, groups)[0]
         if kernels := family_kernels("convolution.volumes"):
             out = kernels.volume_input_gradient(self, grad, weight, shape, (stride, padding, dilation), groups)
             if out is not None:
@@ -415,6 +429,8 @@ class NumPyVolumes(ArrayBackend):
     def conv3d_weight(
         self, grad: Any, x: Any, shape: Shape, stride: Triple, padding: Triple, dilation: Triple, groups: int
     ) -> Any:
+        if is_half(grad.dtype):
+            return self._in_float32(self.conv3d_weight, grad, x, shape, stride, padding, dilation, groups)[0]
         if kernels := family_kernels("convolution.volumes"):
             out = kernels.volume_weight_gradient(self, grad, x, shape, (stride, padding, dilation), groups)
             if out is not None:

@@ -69,6 +69,8 @@ class NumPyOrdering(ArrayBackend):
         return super().topk_index(x, dim, k, largest)
 
     def kthvalue_index(self, x: Any, dim: int, k: int) -> Any:
+        if x.ndim > MOST_DIMS:
+            return self.kthvalue_index(folded(x, dim), 1, k).reshape((*x.shape[:dim], 1, *x.shape[dim + 1 :]))
         x = self.cast(x, float32) if is_half(x.dtype) else x
         index = self._call(_ranked, x.swapaxes(dim, -1), k - 1) if x.size else None
         return super().kthvalue_index(x, dim, k) if index is None else index.swapaxes(dim, -1)

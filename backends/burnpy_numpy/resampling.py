@@ -26,10 +26,15 @@ class NumPyResampling(ArrayBackend):
     """Resampling in blocks, and sums of elements at places, times weights, by kernels; 16-bit floats in float32."""
 
     def resample(self, x: Any, dim: int, size: int, how: Sampling) -> Any:
-        return self._call(_resampled, x, dim, taps(x.shape[dim], size, how))
+        return self._taken(x, dim, taps(x.shape[dim], size, how))
 
     def resample_backward(self, grad: Any, dim: int, size: int, how: Sampling) -> Any:
-        return self._call(_resampled, grad, dim, transposed_taps(size, grad.shape[dim], how))
+        return self._taken(grad, dim, transposed_taps(size, grad.shape[dim], how))
+
+    def _taken(self, x: Any, dim: int, table: Taps) -> Any:
+        if is_half(x.dtype) and table.weights is not None:
+            return self._in_float32(self._taken, x, dim, table)[0]
+        return self._call(_resampled, x, dim, table)
 
     def weighted_gather(self, x: Any, places: Any, weights: Any) -> Any:
         out = None
@@ -61,8 +66,6 @@ def _suits(x: Any, places: Any, y: Any) -> bool:
 
 
 def _resampled(x: Any, dim: int, table: Taps) -> Any:
-    if is_half(x.dtype) and table.weights is not None:
-        return _resampled(x.astype(float32), dim, table).astype(x.dtype)
     places, weights = table
     shape: Shape = (*x.shape[:dim], places.shape[1], *x.shape[dim + 1 :])
     if weights is None:

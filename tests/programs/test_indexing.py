@@ -22,7 +22,8 @@ SHAPES = {"last dim": ((5, 9), 1), "first dim": ((9, 5), 0), "middle": ((3, 6, 1
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexing, "_MIN_ELEMENTS", 1)
+    for name in ("_MIN_ELEMENTS", "_MIN_SCATTERED"):
+        monkeypatch.setattr(indexing, name, 1)
 
 
 def without(operation: str, *args: Any) -> Any:

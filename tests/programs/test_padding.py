@@ -32,7 +32,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[tuple[int, int], ...]]] = {
 def test_elements_are_those_of_the_default(
     case: str, how: str, dtype: str, noted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(padding, "MANY", 1)
+    monkeypatch.setattr(padding, "_FEW_PADDED", 1)
     shape, pairs = CASES[case]
     x = np.random.default_rng(0).permutation(int(np.prod(shape))).reshape(shape).astype(dtype)
     for view in (x, np.asfortranarray(x), np.repeat(x, 2, -1)[..., ::2]):

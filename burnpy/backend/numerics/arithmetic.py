@@ -158,3 +158,26 @@ def _tanh_of_softplus(b: Any, s: Float, rest: Float) -> tuple[Float, Float]:
     """
     inverse = b.reciprocal(b.add(b.mul(rest, rest), 1.0))
     return b.mul(b.mul(s, b.add(rest, 1.0)), inverse), inverse
+
+
+def elu_gradient(b: Any, g: Float, x: Float, slope: float, scale: float, input_scale: float) -> tuple[Float]:
+    """g · scale where x > 0 or x is NaN, else g times the derivative of the exponential, ``slope`` at 0."""
+    curve = b.mul(b.exp(b.mul(b.clamp(x, None, 0.0), input_scale)), slope)
+    return (b.where(b.le(x, 0.0), b.mul(g, curve), b.mul(g, scale)),)
+
+
+def leaky_relu_gradient(b: Any, g: Float, x: Float, negative_slope: float) -> tuple[Float]:
+    """Multiply g by the slope where x is not above 0: a formula for one pass over memory."""
+    return (b.where(b.gt(x, 0.0), g, b.mul(g, negative_slope)),)
+
+
+def hardtanh_gradient(b: Any, g: Float, x: Float, low: float, high: float) -> tuple[Float]:
+    """Keep g where x is between two numbers or NaN: a formula for one pass over memory."""
+    inside = b.discrete.bitwise_not(b.discrete.bitwise_or(b.le(x, low), b.ge(x, high)))
+    return (b.where(inside, g, 0.0),)
+
+
+def hardswish_gradient(b: Any, g: Float, x: Float) -> tuple[Float]:
+    """0 up to -3, g from 3, and g · (x / 3 + 1 / 2) between."""
+    between = b.mul(g, b.add(b.mul(x, 1 / 3), 0.5))
+    return (b.where(b.lt(b.abs(x), 3.0), between, b.where(b.discrete.bitwise_not(b.le(x, -3.0)), g, 0.0)),)

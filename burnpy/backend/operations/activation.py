@@ -9,34 +9,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from burnpy.backend.numerics.arithmetic import logistic, mish, mish_slope
+from burnpy.backend.numerics.arithmetic import (
+    elu_gradient,
+    hardswish_gradient,
+    hardtanh_gradient,
+    leaky_relu_gradient,
+    logistic,
+    mish,
+    mish_slope,
+)
 from burnpy.backend.operations import OperationsBase, in_float32
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import POINTWISE, derived
-
-
-def elu_gradient(i: Any, g: Float, x: Float, slope: float, scale: float, input_scale: float) -> tuple[Float]:
-    """g · scale where x > 0 or x is NaN, else g times the derivative of the exponential, ``slope`` at 0."""
-    curve = i.mul(i.exp(i.mul(i.clamp(x, None, 0.0), input_scale)), slope)
-    return (i.where(i.le(x, 0.0), i.mul(g, curve), i.mul(g, scale)),)
-
-
-def leaky_relu_gradient(i: Any, g: Float, x: Float, negative_slope: float) -> tuple[Float]:
-    """Multiply g by the slope where x is not above 0: a formula for one pass over memory."""
-    return (i.where(i.gt(x, 0.0), g, i.mul(g, negative_slope)),)
-
-
-def hardtanh_gradient(i: Any, g: Float, x: Float, low: float, high: float) -> tuple[Float]:
-    """Keep g where x is between two numbers or NaN: a formula for one pass over memory."""
-    inside = i.discrete.bitwise_not(i.discrete.bitwise_or(i.le(x, low), i.ge(x, high)))
-    return (i.where(inside, g, 0.0),)
-
-
-def hardswish_gradient(i: Any, g: Float, x: Float) -> tuple[Float]:
-    """0 up to -3, g from 3, and g · (x / 3 + 1 / 2) between."""
-    between = i.mul(g, i.add(i.mul(x, 1 / 3), 0.5))
-    return (i.where(i.lt(i.abs(x), 3.0), between, i.where(i.discrete.bitwise_not(i.le(x, -3.0)), g, 0.0)),)
 
 
 def softplus_gradient(i: Any, g: Float, x: Float, beta: float) -> tuple[Float]:
