@@ -14,7 +14,7 @@ from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_array.reduction import accumulator
 from burnpy_numpy.indexing import MOST_DIMS, folded
-from burnpy_numpy.kernels.kernel import MANY, contiguous, family_kernels
+from burnpy_numpy.kernels.kernel import LEAST, MANY, contiguous, family_kernels
 from burnpy_numpy.numpy_calls import inverse, memory_order
 
 _PACKED = 512
@@ -283,8 +283,13 @@ def _scan_of(combine: str, x: Any, dim: int, reverse: bool = False) -> Callable[
 
     With ``reverse``, of a scan from the end.
     """
-    ints = x.dtype is int64 and combine in ("add", "mul")
-    if x.size < MANY or not (x.dtype is float32 or x.dtype is float64 or ints) or x.shape[dim] < 2:
+    one_call = combine in ("add", "mul")
+    ints = x.dtype is int64 and one_call
+    if (
+        x.size < (MANY if one_call else LEAST)
+        or not (x.dtype is float32 or x.dtype is float64 or ints)
+        or x.shape[dim] < 2
+    ):
         return None
     kernels = family_kernels("ordering")
     return None if kernels is None else kernels.scan_of(combine, x, dim, reverse)
