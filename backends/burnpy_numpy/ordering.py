@@ -153,7 +153,7 @@ def _ranked(x: Any, place: int) -> Any:
         return None
     equal = np.equal(x, bound)
     index = equal.argmax(-1, keepdims=True)
-    before = place - np.add.reduce(np.less(x, bound), -1, np.int64, None, True)  # the number of equal ones before it
+    before = place - np.less(x, bound).sum(-1, np.int64, keepdims=True)  # the number of equal ones before it
     if before.any():
         reached = np.equal(np.cumsum(equal, -1), before + 1)
         index = reached.argmax(-1, keepdims=True)

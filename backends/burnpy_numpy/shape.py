@@ -148,7 +148,8 @@ def _zero(x: Any) -> float:
 @lru_cache(16)
 def _lower(shape: Shape, diagonal: int) -> Any:
     """Return a mask of the elements up to a diagonal, which is kept."""
-    mask = np.tri(*shape, diagonal, np.bool_)
+    rows, columns = shape
+    mask = np.tri(rows, columns, diagonal, np.bool_)
     mask.flags.writeable = False
     return mask
 
