@@ -133,6 +133,7 @@ HOSTILE: dict[str, tuple[Any, float, float, float | None]] = {
         0.0,
     ),
     "atan of a large number": (lambda x: x.atan(), 3e38, 0.0, 0.0),
+    "atan of infinity": (lambda x: x.atan(), float("inf"), 0.0, 0.0),
     "erf of a large number": (lambda x: x.erf(), -3e38, 0.0, 0.0),
     "erfc of a large number": (lambda x: x.erfc(), 3e38, 0.0, 0.0),
     "ndtr of a large number": (special.ndtr, 3e38, 0.0, 0.0),

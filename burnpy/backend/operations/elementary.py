@@ -44,10 +44,12 @@ def asinh_vjp(i: Any, g: Inexact, x: Inexact) -> Inexact:
 
 
 def _atan_slope(b: Any, x: Float) -> tuple[Float]:
-    """1 / (1 + x²), by way of numbers up to 1, as x² and its derivatives may overflow."""
+    """1 / (1 + x²), by way of numbers up to 1, as x² and its derivatives may overflow; 0 for infinity."""
+    known = b.ne(b.abs(x), math.inf)
+    x = b.where(known, x, 1.0)
     factor = b.reciprocal(b.clamp(b.abs(x), 1.0, None))
     square = b.mul(factor, factor)
-    return (b.div(square, b.add(square, b.square(b.mul(x, factor)))),)
+    return (b.where(known, b.div(square, b.add(square, b.square(b.mul(x, factor)))), 0.0),)
 
 
 def _times_i(i: Any, x: Inexact) -> Inexact:
