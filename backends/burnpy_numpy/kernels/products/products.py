@@ -48,6 +48,8 @@ _SOME_ROWS, _APART = 16, 1 << 13
 """The same where the rows of B are so many bytes apart that each is in a page of memory of its own."""
 _FEW_ROWS, _FAR = 32, 1 << 21
 """The number of rows up to which panels of a matrix B of so many bytes are kept: they come from memory in order."""
+_FEW_PANELS = 4
+"""The panels of a block that is copied from rows for few rows of A."""
 _IN_FIRST_CACHE = 1 << 15
 """The bytes of a matrix B that is read in place, however many rows there are."""
 _WORTH_WIDENING = 1 << 14
@@ -375,8 +377,8 @@ def _planned(
     if widens := stored[1] != dtype.name:
         copies = m > height or words is not None
     how = COLUMNS if b_line[1] else ROWS if copies else IN_PLACE
-    if how == COLUMNS and m <= height and widens:  # each panel is used once
-        block = lanes
+    if m <= height and widens and how != IN_PLACE:  # each panel is used once
+        block = lanes if how == COLUMNS else min(block, _FEW_PANELS * lanes)
     rate = 1 if words is None else _AMX_RATE if by == "amx" else words.each
     work = m * n * k * parts / (MULTIPLICATIONS_PER_ELEMENT * rate)
     team = min(threads.COUNT, int(count * work) // threads.LEAST)
