@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import log2
 from typing import Any, Literal, NamedTuple, overload
 
+from burnpy.backend.devices import innermost
 from burnpy.backend.dtypes import part_dtype
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.fft.sizes import float_or_complex
@@ -373,7 +374,7 @@ def fftconvolve(x: Any, y: Any, mode: Any = "full", dim: Any = None) -> Any:
             f"fftconvolve() got shapes {x.shape} and {y.shape}, whose dimensions other than {dims} do not broadcast"
         )
     full = [x.shape[d] + y.shape[d] - 1 for d in dims]
-    sizes = [quick_size(size) for size in full]
+    sizes = full if innermost(x.device).sizes_vary else [quick_size(size) for size in full]
     out: Any
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         out = irfftn(rfftn(x, sizes, dims) * rfftn(y, sizes, dims), sizes, dims)

@@ -386,6 +386,21 @@ def test_what_depends_on_values_or_sizes_is_refused_with_its_line(tmp_path: Path
     )
 
 
+def test_what_is_written_as_steps_is_named(tmp_path: Path) -> None:
+    """Along a dimension of any size, as the number of steps would depend on it."""
+    with pytest.raises(ExportError) as caught:
+        onnx.export(lambda x: x.cumprod(0), (floats(3),), tmp_path / "a.onnx", dynamic={"x": {0: "n"}})
+    assert caught.value.__notes__[-1].startswith("ONNX has no cumprod(), which is written as steps whose number")
+
+
+def test_convolutions_by_spectra_of_any_length(tmp_path: Path) -> None:
+    def convolved(x: Any) -> Any:
+        return fft.fftconvolve(x, x, dim=1)
+
+    onnx.export(convolved, (floats(2, 5),), tmp_path / "a.onnx", dynamic={"x": {1: "n"}})
+    assert onnx.verify(tmp_path / "a.onnx", convolved, (floats(2, 11),))[0].relative < 1e-5
+
+
 def test_wrong_arguments(tmp_path: Path) -> None:
     model = MODELS["mlp"][0]
     x = floats(2, 8)

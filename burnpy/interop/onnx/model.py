@@ -43,6 +43,14 @@ OLDEST = 18
 
 _version = cache(version)  # which searches all installed packages
 
+STEPPED = {
+    **{name: f"{name}()" for name in ("cumprod", "logcumsumexp", "searchsorted")},
+    "cummax_index": "cummax()",
+    "cummin_index": "cummin()",
+    "index_order": "scatter_reduce() or index_reduce()",
+}
+"""The functions of operations that ONNX lacks, and that are written as steps whose number depends on a size."""
+
 _MULTIPLE = 16
 """The largest multiple to which sizes that nothing divides are rounded."""
 
@@ -111,11 +119,13 @@ def export(
     given = inputs_of(model, inputs)
     symbols, numbers = symbols_of(given.named, given.call.leaves, dynamic or {})
     defaults: set[str] = set()
+    stepped: set[str] = set()
 
     def decomposes(op: Operation, args: tuple[Any, ...]) -> bool:
         rule = rule_of(op)
         if op.required:
             return False
+        stepped.update({op.name} & STEPPED.keys())
         if isinstance(rule, Conditional) and (opset < rule.since or (rule.when is not None and not rule.when(*args))):
             return True
         return rule is None or op.name in defaults
@@ -133,6 +143,13 @@ def export(
             if least > 1:
                 raise unknown.args[0] from None
             least = _MULTIPLE
+        except ExportError as error:
+            for name in stepped if symbols else ():
+                error.add_note(
+                    f"ONNX has no {STEPPED[name]}, which is written as steps whose number depends on the size of its "
+                    "dimension: make that dimension static"
+                )
+            raise
     first = recorded[0]
     named = {number: name for name, number in given.named.items()}
     sizes: dict[tuple[int, ...], str] = {}
