@@ -21,6 +21,8 @@ _PACKED = 512
 """The number of elements from which sorting keys that are packed with their positions takes less time."""
 _MANY, _LONG = 4096, 64
 """The elements, and the length, from which sorting 64 bits by vectors, and then equal ones, takes less time."""
+_SELECTED = 64
+"""The number of elements from which selecting one takes less time than sorting all."""
 _FEW = 16
 """The share of a dimension up to which the largest elements are found by comparing all with a bound."""
 _LOW = np.uint64(0xFFFF_FFFF)
@@ -72,7 +74,7 @@ class NumPyOrdering(ArrayBackend):
         if x.ndim > MOST_DIMS:
             return self.kthvalue_index(folded(x, dim), 1, k).reshape((*x.shape[:dim], 1, *x.shape[dim + 1 :]))
         x = self.cast(x, float32) if is_half(x.dtype) else x
-        index = self._call(_ranked, x.swapaxes(dim, -1), k - 1) if x.size else None
+        index = self._call(_ranked, x.swapaxes(dim, -1), k - 1) if x.size >= _SELECTED else None
         return super().kthvalue_index(x, dim, k) if index is None else index.swapaxes(dim, -1)
 
     def searchsorted(self, sequence: Any, values: Any, right: bool) -> Any:
@@ -148,9 +150,11 @@ def _ranked(x: Any, place: int) -> Any:
 
     None if there may be NaN.
     """
-    bound = np.partition(x, place, -1)[..., place : place + 1]
-    if kind_of(x.dtype) == "float" and np.isnan(x).any():
+    ordered = np.array(x)
+    ordered.partition(place, -1)
+    if kind_of(x.dtype) == "float" and np.isnan(ordered[..., place:]).any():
         return None
+    bound = ordered[..., place : place + 1]
     equal = np.equal(x, bound)
     index = equal.argmax(-1, keepdims=True)
     before = place - np.less(x, bound).sum(-1, np.int64, keepdims=True)  # the number of equal ones before it

@@ -255,8 +255,7 @@ class NumPyPointwise(NumPyArithmetic):
                 if blendable(x) and y == 0 and is_positive_zero(y):
                     return kept(condition, x)
                 y = constant(bool(y) if x.dtype.kind == "b" else y, x.dtype)
-            shapes = condition.shape, ()
-            # a fill value may be a NumPy scalar, and a gradient an expanded number
+            shapes = condition.shape, ()  # a fill value may be a NumPy scalar, and a gradient an expanded number
             x, y = [np.asarray(value, order="C" if np.shape(value) in shapes else None) for value in (x, y)]
             if x.shape in shapes and y.shape in shapes and x.dtype is y.dtype and blendable(x) and blendable(y):
                 return blended(condition, x, y)
