@@ -20,6 +20,8 @@ import pytest
 from tests.generators import Generators, module_of
 from tests.interrupting import LONG
 
+gc.disable()  # it would look through thousands of new modules and tests, which all stay, until these are collected
+
 MARKERS = ("heavy", "long", "parity", "slowest")
 
 LONGEST = (
@@ -154,11 +156,7 @@ def first_has_collected(config: pytest.Config) -> Path | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Turn the garbage collector off, which would look through thousands of new tests that all stay.
-
-    Where bytecode is missing, the first worker compiles all modules, and the others wait for it.
-    """
-    gc.disable()
+    """Where bytecode is missing, let the first worker compile all modules, and the others wait for it."""
     file = first_has_collected(session.config)
     if file is not None and os.environ["PYTEST_XDIST_WORKER"] != "gw0":
         end = time.monotonic() + 180.0
@@ -168,7 +166,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Remember the generators, and put the tests out of the garbage collector's sight, which would look through all of
-    them again and again."""
+    them again and again. By default its passes take a twentieth of the processor time, so they are rarer."""
     modules = {module for item in session.items if (module := module_of(item))}
     session.config.stash[GENERATORS] = Generators(modules)
     if (file := first_has_collected(session.config)) and os.environ["PYTEST_XDIST_WORKER"] == "gw0":
@@ -176,6 +174,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)
