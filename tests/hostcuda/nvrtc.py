@@ -1,22 +1,26 @@
 """Compiles kernels by NVRTC, in a process of its own: CUDA's compiler does not run beside our libcuda.so.1.
 
-    python -m tests.hostcuda.nvrtc ARCHITECTURE [options of NVRTC] < a JSON list of sources
+    python -m tests.hostcuda.nvrtc
 
-It writes a JSON list of the kernels' resources (`Resources`), or the compiler's errors. The compiler notes them for the
-driver in a cubin, an ELF file of 64 bits: its section ``.nv.info`` has a record for the registers of each kernel,
-``.nv.info.NAME`` one for the largest block that ``__launch_bounds__`` declares, and ``.nv.shared.NAME`` has the size of
-its shared memory. A record is a format, an attribute and a size or value, and then so many bytes.
+For each line with a JSON list of a list of sources, an architecture and options of NVRTC, it writes a line: a JSON list
+of the kernels' resources (`Resources`), or a string, the compiler's errors. `compiled` asks it. The compiler notes the
+resources for the driver in a cubin, an ELF file of 64 bits: its section ``.nv.info`` has a record for the registers of
+each kernel, ``.nv.info.NAME`` one for the largest block that ``__launch_bounds__`` declares, and ``.nv.shared.NAME``
+has the size of its shared memory. A record is a format, an attribute and a size or value, and then so many bytes.
 
 Source: NVIDIA, CUDA Binary Utilities; the numbers of attributes as LLVM and cuda-binutils name them.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 import struct
+import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from tests.hostcuda import compile as kernels
@@ -102,8 +106,29 @@ def _records(content: bytes) -> Iterator[tuple[int, bytes]]:
         at += taken
 
 
-def main(texts: list[str], architecture: str, *options: str) -> str:
-    """Compile sources in one go, each in a namespace of its own. Return what is written."""
+def compiled(texts: list[str], architecture: int, *options: str) -> list[Resources]:
+    """Return the resources of the kernels that the compiler makes from sources; an error says what it refuses."""
+    compiler = _compiler(*options)
+    compiler.stdin.write(json.dumps([texts, architecture, *options]) + "\n")
+    compiler.stdin.flush()
+    line = compiler.stdout.readline()
+    assert line, f"NVRTC's process ended with status {compiler.wait()}"
+    said = json.loads(line)
+    assert isinstance(said, list), said
+    return [Resources(*each) for each in said]
+
+
+@cache
+def _compiler(*options: str) -> Any:
+    """Return the process that compiles with some options, which stay set in it; to start one takes 0.3 s."""
+    command = [sys.executable, "-m", "tests.hostcuda.nvrtc"]
+    compiler = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(compiler.communicate)  # which ends it
+    return compiler
+
+
+def main(texts: list[str], architecture: int, *options: str) -> list[Resources] | str:
+    """Compile sources in one go, each in a namespace of its own. Return the resources, or the errors."""
     from cupy_backends.cuda.libs import nvrtc  # alone: to import all of CuPy takes a second
 
     included = dict.fromkeys(line for text in texts for line in re.findall(r"^\s*#\s*include.*$", text, re.MULTILINE))
@@ -112,10 +137,13 @@ def main(texts: list[str], architecture: str, *options: str) -> str:
     program: Any = nvrtc.createProgram("\n".join([*included, *spaced]), "kernels.cu", (), ())
     try:
         nvrtc.compileProgram(program, (*OPTIONS, f"-arch=sm_{architecture}", *options))
-        return json.dumps(resources(nvrtc.getCUBIN(program)))
+        return resources(nvrtc.getCUBIN(program))
     except nvrtc.NVRTCError:
         return "\n".join([line for line in nvrtc.getProgramLog(program).splitlines() if "error" in line][:5])
+    finally:
+        nvrtc.destroyProgram(program)
 
 
 if __name__ == "__main__":
-    print(main(json.load(sys.stdin), *sys.argv[1:]))
+    for line in sys.stdin:
+        print(json.dumps(main(*json.loads(line))), flush=True)

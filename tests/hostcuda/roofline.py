@@ -16,11 +16,9 @@ Architecture via Microbenchmarking, 2024, for the rate of ``mma.sync``.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import struct
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -29,7 +27,7 @@ from unittest import mock
 
 from burnpy.backend.dtypes import dtype_of
 from tests.hostcuda import simulator
-from tests.hostcuda.nvrtc import Resources
+from tests.hostcuda.nvrtc import Resources, compiled
 
 MULTIPROCESSORS, ARCHITECTURE, BANDWIDTH, L2 = 132, 90, 3.35e12, 50 << 20
 GAP = 1e-6
@@ -94,9 +92,7 @@ def prepared(module: Any, function: Any, *args: Any) -> list[Prepared]:
 @cache
 def resources(source: str) -> Resources:
     """Return what NVRTC's code of a kernel takes."""
-    command = [sys.executable, "-m", "tests.hostcuda.nvrtc", str(ARCHITECTURE)]
-    done = subprocess.run(command, input=json.dumps([source]), capture_output=True, text=True, check=True)
-    return Resources(*json.loads(done.stdout)[0])
+    return compiled([source], ARCHITECTURE)[0]
 
 
 def resident(launch: Prepared) -> int:

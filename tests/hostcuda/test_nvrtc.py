@@ -8,10 +8,7 @@ as CuPy does. The compiled code says what a launch needs, and so which launches 
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 import zlib
 from functools import cache
 
@@ -28,7 +25,7 @@ from burnpy.testing.cases.table import ALL_DTYPES, calls, fits
 from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_DRY, dry
-from tests.hostcuda.nvrtc import Resources
+from tests.hostcuda.nvrtc import Resources, compiled
 from tests.hostcuda.test_recurrence import examples, moved
 from tests.interrupting import LONG
 
@@ -146,14 +143,6 @@ def large_reductions() -> list[str]:
 def test_the_compiler_takes_kernels_of_large_arrays(architecture: int) -> None:
     options = () if LONG else (QUICKLY,)
     check_launches(compiled([*large_programs(), *large_reductions()], architecture, *options))
-
-
-def compiled(texts: list[str], architecture: int, *options: str) -> list[Resources]:
-    """The resources of the kernels that the compiler makes from sources; an error says what it refuses."""
-    command = [sys.executable, "-m", "tests.hostcuda.nvrtc", str(architecture), *options]
-    said = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True).stdout.strip()
-    assert said.startswith("["), said
-    return [Resources(*each) for each in json.loads(said)]
 
 
 def check_launches(kernels: list[Resources]) -> None:
