@@ -173,6 +173,7 @@ def test_numbers_that_are_large_beside_their_deviations(shape: Any, dtype: str, 
         lambda x: functional.layer_norm(x, x.shape[-1:]),
         lambda x: functional.batch_norm(x, None, None, training=True),
         lambda x: functional.group_norm(x, 2) if len(x.shape) > 3 else x,
+        lambda x: functional.batch_norm(x, *[Tensor[NumPy].full(x.shape[1:2], y, dtype=x.dtype) for y in (high, 2.0)]),
     ]
 
     def derivatives(x: Any, t: Any) -> Any:

@@ -80,22 +80,21 @@ def batch_norm(
     d: Any = x._device
     factor = d.full(mean.shape, 1.0, x.dtype) if weight is None else weight._primitive
     summand = d.full(mean.shape, 0.0, x.dtype) if bias is None else bias._primitive
-    of_channels = (mean._primitive, var._primitive, factor, summand)
-    scale, shift = d.fused(_scale_and_shift, of_channels, (float(number(x, eps, "batch_norm")),))
+    (scale,) = d.fused(_scale, (var._primitive, factor), (float(number(x, eps, "batch_norm")),))
+    of_channels = [mean._primitive, scale, summand]
     if len(shape) > 2:
-        wide = across(shape)
-        scale, shift = d.reshape(scale, wide), d.reshape(shift, wide)
-    (out,) = d.fused(_scaled_and_shifted, (x._primitive, scale, shift))
+        of_channels = [d.reshape(value, across(shape)) for value in of_channels]
+    (out,) = d.fused(_normalized, (x._primitive, *of_channels))
     return x._like(out)
 
 
-def _scale_and_shift(b: Any, mean: Float, var: Float, weight: Float, bias: Float, eps: float) -> tuple[Float, Float]:
-    scale = b.mul(b.rsqrt(b.add(var, eps)), weight)
-    return scale, b.sub(bias, b.mul(mean, scale))
+def _scale(b: Any, var: Float, weight: Float, eps: float) -> tuple[Float]:
+    return (b.mul(b.rsqrt(b.add(var, eps)), weight),)
 
 
-def _scaled_and_shifted(b: Any, x: Float, scale: Float, shift: Float) -> tuple[Float]:
-    return (b.add(b.mul(x, scale), shift),)
+def _normalized(b: Any, x: Float, mean: Float, scale: Float, bias: Float) -> tuple[Float]:
+    """Subtract first: x · scale and mean · scale are rounded by more than the deviations if these are small."""
+    return (b.add(b.mul(b.sub(x, mean), scale), bias),)
 
 
 @explained

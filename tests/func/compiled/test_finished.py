@@ -181,7 +181,7 @@ def test_a_model_for_inference_is_one_kernel_for_each_convolution() -> None:
     )
     plan = compiled(model).explain(data(2, 3, 12, 12))
     whole = [part for part in plan.programs if part.shape == (2, 32, 12, 12)]
-    assert [part.operations for part in whole] == [("conv2d_bias", "mul", "add", "relu")] * 2
+    assert [part.operations for part in whole] == [("conv2d_bias", "sub", "mul", "add", "relu")] * 2
 
 
 @joins

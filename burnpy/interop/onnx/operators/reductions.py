@@ -214,7 +214,7 @@ def batch_norm(
         dims = tuple(k for k in range(x.ndim) if k != 1)
         own, spread = x.mean(dim=dims), x.var(dim=dims, correction=0)
     factor = scale * (spread + epsilon).rsqrt()
-    out = x * _channels(x, factor) + _channels(x, bias - own * factor)
+    out = (x - _channels(x, own)) * _channels(x, factor) + _channels(x, bias)
     if outputs == 1:
         return out
     averages = [old * momentum + new * (1.0 - momentum) for old, new in ((mean, own), (var, spread))]
