@@ -118,7 +118,7 @@ HOSTILE: dict[str, tuple[Any, float, float, float | None]] = {
     "gelu by tanh where it is nearly x": (lambda x: x.gelu("tanh"), 5.0, 1.000001546, -9.934132e-6),
     "i0e": (special.i0e, 1e5, -6.30785496e-9, 9.46180609e-14),
     "i0e where two formulas meet": (special.i0e, 8.0, -9.289288564e-3, 1.810765467e-3),
-    "i1e": (special.i1e, 1e5, -6.30776034e-9, None),
+    "i1e": (special.i1e, 1e5, -6.30776034e-9, 9.46156955e-14),
     "i1e where two formulas meet": (special.i1e, 8.0, -7.478523097e-3, 1.220026378e-3),
     "i1e of infinity": (special.i1e, math.inf, 0.0, 0.0),
     "softplus": (lambda x: x.softplus(), 20.0, 1.0, 2.061153614e-9),

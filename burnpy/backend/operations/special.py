@@ -155,9 +155,14 @@ def i1_vjp(i: Any, g: Float, x: Float) -> Float:
 
 def i1e_vjp(i: Any, g: Float, x: Float) -> Float:
     """g · (I₀ - |I₁| - I₁ / x) e^-|x|; ½ at 0."""
+    return i.neg(i.mul(g, in_float64(i, _i1e_slope, x)))
+
+
+def _i1e_slope(b: Any, x: Float) -> Float:
+    """Return -i1e'(x), whose terms nearly cancel for large x, in all derivatives."""
     from burnpy.backend.numerics.special import scaled_difference
 
-    return i.neg(i.mul(g, i.add(in_float64(i, scaled_difference, x), i.bessel_ratio(x, 1, True))))
+    return b.add(scaled_difference(b, x), b.bessel_ratio(x, 1, True))
 
 
 def ratio_vjp(i: Any, g: Float, x: Float, out: Float, order: int, scaled: bool) -> Float:
