@@ -92,7 +92,8 @@ class ArrayNormalization(ArrayBase):
 
 def _is_of_groups(weight: Any, root: Any) -> bool:
     """Return whether a weight has one number for each group, as in batch norm."""
-    return (1,) * (root.ndim - weight.ndim) + weight.shape == root.shape
+    each: Shape = (1,) * (root.ndim - weight.ndim) + weight.shape
+    return each == root.shape
 
 
 def _deviations(b: ArrayBase, x: Any, mean: Any, dims: Dims) -> tuple[Any, Any]:

@@ -292,9 +292,9 @@ class _Steps:
             w.set(self._so_far, now)
             w.set(self._index, at)
             return now, at
-        x, factor = [
-            a if a is None or self._wide == a.dtype else w.convert("fpext", a, self._wide) for a in (x, factor)
-        ]
+        if self._wide != self._dtype:
+            x = w.convert("fpext", x, self._wide)
+            factor = None if factor is None else w.convert("fpext", factor, self._wide)
         if factor is None:
             now = w.binary(self._float + self._combine, so_far, x)
             w.set(self._so_far, now)

@@ -153,13 +153,8 @@ def i1_vjp(i: Any, g: Float, x: Float) -> Float:
     return i.mul(g, i.add(i.bessel_ratio(x, 1, False), i.mul(i.square(x), i.bessel_ratio(x, 2, False))))
 
 
-def i1e_vjp(i: Any, g: Float, x: Float) -> Float:
-    """g · (I₀ - |I₁| - I₁ / x) e^-|x|; ½ at 0."""
-    return i.neg(i.mul(g, in_float64(i, _i1e_slope, x)))
-
-
-def _i1e_slope(b: Any, x: Float) -> Float:
-    """Return -i1e'(x), whose terms nearly cancel for large x, in all derivatives."""
+def _falling(b: Any, x: Float) -> Float:
+    """Return -i1e'(x) = -(I₀ - |I₁| - I₁ / x) e^-|x|; -½ at 0. For large x the terms nearly cancel."""
     from burnpy.backend.numerics.special import scaled_difference
 
     return b.add(scaled_difference(b, x), b.bessel_ratio(x, 1, True))
@@ -196,7 +191,7 @@ class Bessel(OperationsBase):
 
         return in_float64(self, bessel_one, x, False)
 
-    @derived(POINTWISE, flops=150, vjp=i1e_vjp)
+    @derived(POINTWISE, flops=150, vjp=lambda i, g, x: i.neg(i.mul(g, in_float64(i, _falling, x))))
     def i1e(self, x: Float) -> Float:
         """Compute e^-|x| I₁(x), which is finite everywhere. The gradient at 0 is ½."""
         from burnpy.backend.numerics.special import bessel_one, scaled_bessel_one_single
