@@ -141,7 +141,7 @@ def _masked(x: Any) -> bool:
 
 
 def _zero(x: Any) -> float:
-    """Return 0, as a float for floats, of which few are selected in two calls of NumPy."""
+    """Return 0, as a float for floats: NumPy selects few of them in two calls."""
     return 0.0 if x.dtype.kind == "f" else 0
 
 
