@@ -92,8 +92,7 @@ class ArrayNormalization(ArrayBase):
 
 def _is_of_groups(weight: Any, root: Any) -> bool:
     """Return whether a weight has one number for each group, as in batch norm."""
-    each: Shape = (1,) * (root.ndim - weight.ndim) + weight.shape
-    return each == root.shape
+    return bool((1,) * (root.ndim - weight.ndim) + weight.shape == root.shape)
 
 
 def _deviations(b: ArrayBase, x: Any, mean: Any, dims: Dims) -> tuple[Any, Any]:
