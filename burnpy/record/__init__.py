@@ -13,9 +13,9 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.record.checkpoint_file": "load save",
+    "burnpy.record.fitting": "DTypePolicy Remap",
     "burnpy.record.peft_adapters": "from_peft to_peft",
-    "burnpy.record.record": "DTypePolicy Record Remap",
+    "burnpy.record.record": "Record load save",
     "burnpy.record.torch_file": "read_torch",
     "burnpy.record.torch_weights": "Columns from_torch save_torch to_torch",
 }

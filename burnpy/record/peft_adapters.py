@@ -25,7 +25,7 @@ from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module
 from burnpy.nn.module_tree import Rebuild, joined
 from burnpy.nn.transform import divided
-from burnpy.record.record import refuse_no_model
+from burnpy.record.fitting import refuse_no_model
 from burnpy.record.safetensors_file import read, refuse_read, write
 from burnpy.record.torch_weights import assembled, to_torch, torch_names
 from burnpy.tensor.call_errors import explained

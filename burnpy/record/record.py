@@ -1,225 +1,47 @@
-"""`Record`: the contents of a loaded file; and fitting its tensors to a module by path, dtype and shape."""
+"""`save`, `load` and `Record`: a checkpoint is one safetensors file, with trees of other values encoded as JSON.
+
+Decoding creates plain values only and executes nothing: a file cannot name a class.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import json
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Never
 
-from burnpy.backend.dtypes import complex_dtype, dtype_of, kind_of
+import numpy as np
+
+from burnpy.backend.dtypes import DTYPES, dtype_of
 from burnpy.backend.errors import (
     ArgumentError,
+    BurnpyError,
+    CallError,
     DTypeError,
     KindError,
     MissingPartError,
     RecordError,
-    StateError,
     a,
     path_shown,
     raised_by_other_code,
 )
-from burnpy.backend.primitives import INEXACT
-from burnpy.nn.init import unfilled
+from burnpy.backend.storage import path_of
 from burnpy.nn.module import Module
-from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_state import Entry, State, StateReport
-from burnpy.nn.module_tree import Rebuild, walk
-from burnpy.nn.param import Variable
+from burnpy.nn.module_tree import joined
+from burnpy.record.fitting import DTypePolicy, Remap, fit, fitted, refuse_no_model, remapped
+from burnpy.record.safetensors_file import DIGEST, MARK, METADATA, brief, damaged, read, write
 from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.tensor.generator import Generator
+from burnpy.tensor.host_data import refuse_masked
+from burnpy.tensor.tensor_base import TensorBase
 from burnpy.typevars import M, T
 
 if TYPE_CHECKING:
-    from burnpy.backend.primitives import DType
-    from burnpy.tensor.host_data import DTypeLike
+    from numpy.typing import NDArray
 
-Remap: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | Callable[[str], str | None]
-"""A mapping from paths in a file to paths in a model: regular expressions with their replacements, applied one after
-another as by `re.sub`; or a function of a path, which returns the new path, or None to skip the entry."""
-DTypePolicy: TypeAlias = "Literal['model', 'file', 'exact'] | DTypeLike"
-"""The policy for entries whose dtype differs from the model's: "model" casts to the model's dtype, "file" takes the
-file's, "exact" raises an error; a float dtype, as in "bfloat16", is the dtype of all floats of the loaded model. Ints
-out of the range of the model's dtype always raise an error."""
-
-
-def remapped(state: State, remap: Remap | None) -> dict[str, Any]:
-    """Return the state with its paths renamed by ``remap``."""
-    if remap is None:
-        return dict(state)
-    rename = _renaming(remap)
-    renamed: dict[str, Any] = {}
-    before: dict[str, str] = {}
-    for path, value in state.items():
-        new: object = rename(path)
-        if new is None:
-            continue
-        if not isinstance(new, str):
-            raise ArgumentError(f"remap= returned {new!r:.80} for {path}; it returns a path, or None to leave it out")
-        if new in renamed:
-            raise ArgumentError(f"remap= gives {before[new]} and {path} one path, {new}; nothing was loaded")
-        renamed[new], before[new] = value, path
-    return renamed
-
-
-class Fit(NamedTuple, Generic[M]):
-    """The result of matching a state with a model."""
-
-    model: M  #: the model, cast to the dtypes that the policy selects
-    report: StateReport
-    kept: dict[str, Any]  #: the entries of the state that are to be loaded
-
-
-def fit(model: M, state: State, dtype: DTypePolicy, refused: Mapping[str, str] | None = None) -> Fit[M]:
-    """Match a state with a model, without loading anything.
-
-    Args:
-        model: the model.
-        state: the state.
-        dtype: the policy.
-        refused: paths of the model for which the source has no value that fits, with the reason.
-
-    Raises:
-        KindError: ``model`` is not a module.
-        ArgumentError: ``dtype`` is neither one of the policies nor a float dtype.
-    """
-    refuse_no_model(model)
-    policy = dtype if isinstance(dtype, str) and dtype in ("model", "file", "exact") else None
-    if policy is None or policy == "file":
-        model = _in_dtypes_of(model, state, None if policy else _asked(dtype))
-    known = _known(model)
-    reasons = {path: f"{path} ({reason})" for path, reason in (refused or {}).items()}
-    if policy == "exact":
-        for path, entry in state.items():
-            value, variable = _value(entry), known.get(path)
-            if variable is not None and hasattr(value, "dtype") and value.dtype != variable.dtype:
-                reasons[path] = f"{path} (of dtype {value.dtype}, not {variable.dtype})"
-    kept = {path: entry for path, entry in state.items() if path not in reasons}
-    report = model.state_report(kept)
-    if reasons:
-        refused_ids = {id(known[path]) for path in reasons}
-        report = report._replace(
-            missing=tuple(path for path in report.missing if id(known[path]) not in refused_ids),
-            mismatched=(*report.mismatched, *reasons.values()),
-        )
-    return Fit(model, report, kept)
-
-
-def _asked(dtype: Any) -> DType:
-    """Return the float dtype that a policy names."""
-    try:
-        return dtype_of(dtype, "float")
-    except DTypeError as error:
-        raise ArgumentError(f"dtype= is 'model', 'file', 'exact' or a float dtype, got {dtype!r:.80}") from error
-
-
-def refuse_no_model(model: Any, asked: str = "weights are loaded into a model") -> None:
-    """Raise an error that begins with ``asked``, unless ``model`` is a module."""
-    if not isinstance(model, ModuleBase):
-        kind = f"the class {model.__name__}" if isinstance(model, type) else a(type(model).__name__)
-        hint = "the model is the first argument"
-        if isinstance(model, type):
-            hint = f"make a model first, as with {model.__name__}(...)"
-        elif hasattr(model, "load_record"):
-            hint = "for an optimizer write optim.load_record(record.optim, model)"
-        raise KindError(f"{asked}, got {kind}; {hint}")
-
-
-def fitted(
-    model: M,
-    state: State,
-    *,
-    strict: bool,
-    dtype: DTypePolicy,
-    source: str,
-    refused: Mapping[str, str] | None = None,
-) -> M:
-    """Return the model with the values of a state."""
-    fitting, report, kept = fit(model, state, dtype, refused)
-    name = type(model).__name__
-    if strict and not report.fits:
-        raise StateError(
-            f"{source} does not fit {name}, and nothing was loaded: {report}; strict=False takes the parts that fit",
-            report,
-        )
-    if not report.applied and model.state():
-        raise StateError(f"nothing of {source} fits {name}: {report}", report)
-    return fitting.with_state(kept, strict=False)
-
-
-def _in_dtypes_of(model: M, state: State, asked: DType | None) -> M:
-    """Return the model with the dtypes of the state where that fits, or with all floats in the ``asked`` dtype.
-
-    Parameters that the state has a value for get none yet.
-    """
-    known, values = _known(model), dict[int, Any]()
-    for path, entry in state.items():
-        value, variable = _value(entry), known.get(path)
-        if variable is not None and _fits(value, variable):
-            values[id(variable)] = value
-
-    def cast(path: str, variable: Variable[Any]) -> Variable[Any]:
-        value, dtype = values.get(id(variable)), variable.dtype
-        if asked is not None and variable.kind in INEXACT:
-            dtype = asked if variable.kind == "float" else complex_dtype(asked)
-        elif asked is None and value is not None:
-            dtype = value.dtype
-        if dtype == variable.dtype:
-            return variable
-        if value is not None:
-            return variable._with_primitive(variable.device, unfilled(variable.shape, dtype, variable.device))
-        own = variable._value.detach() if variable.kind in INEXACT else variable._value
-        return variable._with_value(own.to_dtype(dtype))
-
-    return Rebuild(cast)(model)  # type: ignore[no-any-return]  # of the same class
-
-
-def _fits(value: Any, variable: Variable[Any]) -> bool:
-    """Return whether a value has the shape and kind of a variable."""
-    try:
-        return tuple(value.shape) == variable.shape and kind_of(value.dtype) == variable.kind
-    except (AttributeError, DTypeError):  # not an array, or of an unsupported dtype
-        return False
-
-
-def _known(model: Module[Any]) -> dict[str, Variable[Any]]:
-    return {path: item for path, item in walk(model) if isinstance(item, Variable)}
-
-
-def _value(entry: Any) -> Any:
-    """Return the tensor or array of an entry of a state: an `Entry`, a pair of id and value, or the value itself."""
-    return entry.value if isinstance(entry, Entry) else entry[1] if isinstance(entry, tuple) else entry
-
-
-def _renaming(remap: Remap) -> Callable[[str], object]:
-    if callable(remap):
-        return remap
-    given: Any = remap.items() if isinstance(remap, Mapping) else remap
-    rules = []
-    for pair in given if isinstance(given, Iterable) else (given,):
-        if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-            raise ArgumentError(
-                f"remap= takes regular expressions with their replacements, as in {{r'^module\\.': ''}}, or a "
-                f"function, got {pair!r:.80}"
-            )
-        try:
-            rules.append((re.compile(pair[0]), pair[1]))
-        except re.error as error:
-            raise ArgumentError(f"remap= got {pair[0]!r}, which is not a regular expression: {error}") from error
-
-    def rename(path: str) -> str:
-        for pattern, replacement in rules:
-            try:
-                path = pattern.sub(replacement, path)
-            except (re.error, IndexError) as error:
-                if raised_by_other_code(error):
-                    raise
-                raise ArgumentError(
-                    f"remap= cannot put {replacement!r} in the place of {pattern.pattern!r}: {error}"
-                ) from error
-        return path
-
-    return rename
+_TENSOR, _TUPLE, _ENTRY, _DICT, _OPTIMIZER = "$tensor", "$tuple", "$entry", "$dict", "$optimizer"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -364,3 +186,262 @@ def _shown(part: Any) -> str:
     if hasattr(part, "shape"):
         return f"an array of shape {part.shape}"
     return f"{part!r:.40}"
+
+
+class Encoder:
+    """Convert values to JSON-compatible trees, and collect the arrays in them by name."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, NDArray[Any]] = {}
+        self._inside: set[int] = set()
+
+    def __call__(self, value: Any, path: str) -> Any:
+        """Convert a value to a JSON-compatible tree.
+
+        Args:
+            value: None, bool, int, float, str, a tensor, an array, a `Generator` or one of NumPy or Python, whose
+                state it is, an object with an ``into_record``; lists, tuples and dicts of these.
+            path: the path of the value, by which its arrays are named.
+        """
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if isinstance(value, TensorBase):
+            return self._array(value.to_numpy(), path)  # type: ignore[attr-defined]  # every tensor has it
+        if isinstance(value, np.ndarray):
+            refuse_masked(value, f"save() got {path},")
+            return self._array(value, path)
+        if isinstance(value, Generator):
+            value = value.get_state()
+        elif type(value).__module__.partition(".")[0] in ("numpy", "random"):
+            value = _random_state(value)
+        elif hasattr(value, "into_record") and not isinstance(value, type):
+            value = value.into_record()
+        if id(value) in self._inside:
+            raise ArgumentError(f"save() got {path}, which contains itself")
+        self._inside.add(id(value))
+        try:
+            return self._tree(value, path)
+        finally:
+            self._inside.discard(id(value))
+
+    def _tree(self, value: Any, path: str) -> Any:
+        if isinstance(value, Entry):
+            if not isinstance(value.value, (TensorBase, np.ndarray)):
+                raise ArgumentError(f"save() got {path}, an Entry of {value.value!r:.40}, which is not a tensor")
+            return {_ENTRY: [value.id, self(value.value, path)]}
+        if hasattr(value, "_fields") and isinstance(value, _optimizer_record()):
+            if not _are_states(value.states):
+                raise ArgumentError(f"save() got {path}, an OptimizerRecord that no optimizer made")
+            return {_OPTIMIZER: [value.optimizer, self(value.states, joined(path, "states"))]}
+        if isinstance(value, tuple):
+            names = getattr(value, "_fields", range(len(value)))
+            return {_TUPLE: [self(part, joined(path, name)) for name, part in zip(names, value, strict=True)]}
+        if isinstance(value, list):
+            return [self(part, joined(path, k)) for k, part in enumerate(value)]
+        if isinstance(value, Mapping):
+            if all(type(key) is str and not key.startswith("$") for key in value):
+                return {key: self(part, joined(path, key)) for key, part in value.items()}
+            for key in value:
+                if key is not None and type(key) not in (bool, int, float, str):
+                    raise ArgumentError(f"save() got {path} with a key {key!r:.40}; keys are strings or numbers")
+            return {_DICT: [[key, self(part, joined(path, key))] for key, part in value.items()]}
+        raise ArgumentError(
+            f"save() got {path}, {a(type(value).__name__)}; what can be saved are "
+            "None, bools, numbers, strings, tensors, arrays, generators, modules, optimizers and whatever else has an "
+            "into_record(), and lists, tuples and dicts of these; of a schedule save the step"
+        )
+
+    def _array(self, array: NDArray[Any], path: str) -> dict[str, str]:
+        try:
+            dtype = dtype_of(array.dtype)
+        except DTypeError as error:
+            raise DTypeError(f"save() got {path} of shape {array.shape}: {error}") from error
+        if not DTYPES[dtype.name].safetensors:
+            raise DTypeError(
+                f"save() got {path} of shape {array.shape} and dtype {dtype.name}, which the format lacks; "
+                "save its real and its imaginary part, or complex64, of a model model.astype('float32')"
+            )
+        name, count = path, 1
+        while name in self.tensors or name == METADATA:
+            count += 1
+            name = f"{path}~{count}"
+        self.tensors[name] = array.astype(dtype, copy=False)
+        return {_TENSOR: name}
+
+
+class Decoder:
+    """Convert JSON back to values; raise an error for anything that `Encoder` does not produce."""
+
+    def __init__(self, tensors: Mapping[str, NDArray[Any]], source: str) -> None:
+        self.tensors, self.source = tensors, source
+        self.used: set[str] = set()
+
+    def __call__(self, node: Any) -> Any:
+        """Return the value of a JSON tree.
+
+        Raises:
+            RecordError: the tree is not one that `Encoder` produces.
+        """
+        match node:
+            case None | bool() | int() | float() | str():
+                return node
+            case list():
+                return [self(part) for part in node]
+            case {"$tensor": str(name), **rest} if not rest and name in self.tensors:
+                self.used.add(name)
+                return self.tensors[name]
+            case {"$tuple": list(parts), **rest} if not rest:
+                return tuple(self(part) for part in parts)
+            case {"$entry": [None | str() as id, {"$tensor": _} as value], **rest} if not rest:
+                return Entry(id, self(value))
+            case {"$optimizer": [str(name), states], **rest} if not rest and _are_states(decoded := self(states)):
+                return _optimizer_record().of(name, decoded)
+            case {"$dict": list(pairs), **rest} if not rest and all(_is_pair(pair) for pair in pairs):
+                return {key: self(part) for key, part in pairs}
+            case dict() if all(not key.startswith("$") for key in node):
+                return {key: self(part) for key, part in node.items()}
+            case _:
+                raise RecordError(
+                    f"{self.source} is no record of burnpy, though it says so: there is no {node!r:.80}; "
+                    "nothing was loaded"
+                )
+
+
+def _random_state(value: Any) -> Any:
+    """Return the state of a random generator of NumPy or Python; any other value unchanged."""
+    if hasattr(value, "bit_generator"):
+        return value.bit_generator.state
+    if hasattr(value, "get_state"):
+        return value.get_state(legacy=False)
+    return value.getstate() if hasattr(value, "getstate") else value
+
+
+def _optimizer_record() -> Any:
+    """Return the class `OptimizerRecord`, imported when it is first needed to keep imports cheap."""
+    from burnpy.optim.optimizer_states import OptimizerRecord
+
+    return OptimizerRecord
+
+
+def _are_states(states: Any) -> bool:
+    return isinstance(states, dict) and all(
+        isinstance(ident, str) and isinstance(state, tuple) and len(state) == 3 and _is_state(*state)
+        for ident, state in states.items()
+    )
+
+
+def _is_state(path: Any, step: Any, values: Any) -> bool:
+    """Return whether this is an optimizer's state of one parameter: its path, step count, and arrays by name."""
+    return (
+        isinstance(path, str)
+        and isinstance(step, (int, np.integer))
+        and not isinstance(step, bool)
+        and int(step) >= 0
+        and isinstance(values, dict)
+        and all(isinstance(name, str) and isinstance(x, (TensorBase, np.ndarray)) for name, x in values.items())
+    )
+
+
+def _is_pair(pair: Any) -> bool:
+    return (
+        isinstance(pair, list) and len(pair) == 2 and (pair[0] is None or isinstance(pair[0], (bool, int, float, str)))
+    )
+
+
+TREE, VERSION = "record", "1"
+
+
+@explained
+def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None:
+    """Save models, optimizers, generators and plain values to one safetensors file.
+
+    The file is replaced atomically: even if the process is killed or the disk is full, the path names either the
+    complete old file or the complete new one. Tensors are named by their paths, as in ``model.encoder.0.weight``, so
+    that other programs can read them; the metadata contains ids, plain values and a SHA-256 of the whole file.
+
+    Args:
+        path: the file to write; an existing file is replaced. Or a URL such as ``s3://bucket/run.safetensors``, to
+            which a temporary file is uploaded; it needs the extra ``burnpy[remote]`` and fsspec's package for it.
+        unnamed: rejects positional parts; every part is passed by keyword.
+        parts: the values to save, by name: a module; an optimizer or any other object with an ``into_record()``; a
+            `Generator`, or one of NumPy or Python, whose state `load` returns; tensors, arrays, None, bools,
+            numbers and strings; lists, tuples and dicts of all these.
+
+    Raises:
+        CallError: a part is passed without a name, or ``path`` is not a path.
+        ArgumentError: there is no part, a part cannot be saved, or its name is an attribute of `Record`.
+        DTypeError: an array has a dtype that burnpy does not support.
+        RecordNotFoundError: the folder does not exist.
+        RecordFileError: the file cannot be written. The old file is unchanged.
+
+    >>> from burnpy.nn import Linear
+    >>> model, generator = Linear(2, 3, device=NumPy), Generator(0)
+    >>> save("run.safetensors", model=model, generator=generator, step=100)
+    >>> record = load("run.safetensors")
+    >>> record.step, record.generator == generator.get_state(), record.apply_to(model).weight.id == model.weight.id
+    (100, True, True)
+    """
+    if unnamed or not isinstance(path, (str, os.PathLike)):
+        raise CallError("save() takes a path, and the parts to save by name; write save(path, model=model, step=step)")
+    target = path_of(path, "save()")
+    if not parts:
+        raise ArgumentError("save() got nothing to save; write save(path, model=model, step=step) or the like")
+    for name in parts:
+        if hasattr(Record, name) or name in Record.__dataclass_fields__ or name.startswith("__"):
+            raise ArgumentError(f"save() got a part called {name}, a name that records use themselves; rename it")
+    encoder = Encoder()
+    try:
+        text = json.dumps({name: encoder(part, name) for name, part in parts.items()}, separators=(",", ":"))
+    except RecursionError as error:
+        raise ArgumentError("save() got lists, tuples or dicts too deep inside of each other") from error
+    except ValueError as error:
+        if isinstance(error, BurnpyError) or raised_by_other_code(error):
+            raise
+        raise ArgumentError("save() got an int of more digits than Python writes; save it as text") from error
+    write(target, encoder.tensors, {MARK: VERSION, TREE: text})
+
+
+@explained
+def load(path: str | os.PathLike[str]) -> Record:
+    """Load a file that `save` wrote; from another program's safetensors file, all its tensors, as the part ``model``.
+
+    The path can be a URL, as in `save`. Nothing in a file is executed. A damaged file is rejected as a whole. Files of
+    other programs have no checksum; for these ``record.checked`` is False.
+
+    Raises:
+        CallError: ``path`` is not a path.
+        RecordNotFoundError: the file does not exist.
+        RecordFileError: the file cannot be read.
+        RecordError: it is not a safetensors file, or is damaged: truncated, a bit changed, or marked as a record of
+            burnpy with content that `save` does not write.
+
+    >>> load("nowhere.safetensors")
+    Traceback (most recent call last):
+    burnpy.backend.errors.RecordNotFoundError: [Errno 2] there is no file nowhere.safetensors
+    """
+    name = path_of(path, "load()")
+    contents, source = read(name), path_shown(name)
+    version = contents.metadata.get(MARK)
+    if version is None:
+        entries = {name: Entry(None, value) for name, value in contents.tensors.items()}
+        return Record({"model": entries}, name, contents.checked)
+    if not contents.checked:
+        raise damaged(source, f"it is a record of burnpy without its checksum, {DIGEST}")
+    if version != VERSION:
+        raise RecordError(
+            f"{source} is a record of version {brief(version)}, which a newer burnpy wrote; this one reads {VERSION}"
+        )
+    decoder = Decoder(contents.tensors, source)
+    try:
+        tree = json.loads(contents.metadata[TREE])
+        parts = {part: decoder(node) for part, node in tree.items()}
+    except (KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, RecordError) or raised_by_other_code(error):
+            raise
+        raise damaged(source, "its plain values cannot be read") from error
+    unused = [name for name in contents.tensors if name not in decoder.used]
+    if unused:
+        raise damaged(source, f"it has no description of its tensor {brief(unused[0])}")
+    return Record(parts, name, True)

@@ -98,6 +98,8 @@ LONGEST = 100_000_000
 MOST_DIMS = 64
 """The maximum number of dimensions of an array."""
 METADATA = "__metadata__"
+MARK = "burnpy"
+"""The name in the metadata that files of `burnpy.record.save` have, and no other program's."""
 
 _CODES = {name: row.safetensors for name, row in DTYPES.items()}
 _NAMES = {code: name for name, code in _CODES.items() if code}

@@ -32,9 +32,9 @@ from burnpy.backend.errors import (
     raised_by_other_code,
 )
 from burnpy.backend.storage import beside, inside, is_folder, local_copy, names_in, opened, path_of
-from burnpy.record.checkpoint_file import MARK
 from burnpy.record.safetensors_file import (
     LARGEST,
+    MARK,
     brief,
     chunks,
     damaged,

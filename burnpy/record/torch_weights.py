@@ -30,7 +30,7 @@ from burnpy.nn.module import Module
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.module_tree import joined, walk
 from burnpy.nn.param import Variable
-from burnpy.record.record import DTypePolicy, Remap, fitted, refuse_no_model, remapped
+from burnpy.record.fitting import DTypePolicy, Remap, fitted, refuse_no_model, remapped
 from burnpy.record.safetensors_file import write
 from burnpy.record.torch_file import TorchSource, state_of
 from burnpy.tensor.call_errors import explained, next_value

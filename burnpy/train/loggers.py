@@ -17,7 +17,7 @@ from burnpy.backend.storage import refuse_url
 from burnpy.metrics.confusion_matrix import ConfusionMatrix
 from burnpy.metrics.metric import Metric
 from burnpy.optim.settings import count
-from burnpy.record.checkpoint_file import save
+from burnpy.record.record import save
 from burnpy.tensor.call_errors import Explaining
 from burnpy.tensor.tensor_base import describe
 from burnpy.train.callback import check_name

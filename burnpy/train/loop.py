@@ -18,8 +18,7 @@ from burnpy.metrics.metric import Metric
 from burnpy.metrics.regression import Mean
 from burnpy.optim.ema import Ema
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.record.checkpoint_file import load
-from burnpy.record.record import Record
+from burnpy.record.record import Record, load
 from burnpy.tensor.tensor import Tensor
 from burnpy.train.callback import Checkpoints, Save, Steps, Stop, decided, names_of
 from burnpy.train.events import BatchEnd, EpochEnd, EpochStart, Event, FitEnd, FitStart, Result, Saved, ValidEnd

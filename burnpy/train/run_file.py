@@ -15,8 +15,7 @@ from burnpy.optim.ema import Ema
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.optimizer_states import OptimizerRecord
-from burnpy.record.checkpoint_file import save
-from burnpy.record.record import Record
+from burnpy.record.record import Record, save
 from burnpy.train.strategy import devices_of, of_rank, set_random_states, settings_of
 from burnpy.train.train_step import Running
 
