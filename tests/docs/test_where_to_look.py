@@ -28,6 +28,8 @@ def defined(path: Path) -> set[str]:
 def test_the_table_has_features_of_all_parts() -> None:
     assert len(ROWS) >= 25
     assert len({feature for feature, _, _ in ROWS}) == len(ROWS)
+    letters = [re.sub("[^a-z0-9 ]", "", feature.lower()) for feature, _, _ in ROWS]
+    assert letters == sorted(letters), "the table is in alphabetical order"
     parts = {path.parent.name for path in (ROOT / "burnpy").glob("*/__init__.py")} - {"docs", "linalg", "metrics"}
     assert parts <= {Path(file).parts[1] for _, files, _ in ROWS for file in re.findall(r"`(.+?)`", files)}
 

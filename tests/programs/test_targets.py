@@ -25,7 +25,7 @@ from burnpy_numpy.kernels import kernel, recurrence
 from burnpy_numpy.kernels.compiler import llvm, target, vectors
 from burnpy_numpy.kernels.compiler.emitter import emit
 from burnpy_numpy.kernels.convolution import tiles
-from burnpy_numpy.kernels.products.text import product
+from burnpy_numpy.kernels.products.product_kernel import product
 from tests.programs.families import chosen, templates
 
 ROOT = Path(__file__).resolve().parents[2]

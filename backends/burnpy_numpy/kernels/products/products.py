@@ -32,8 +32,8 @@ from burnpy_numpy.kernels.products.copies import (
     Words,
     words_of,
 )
+from burnpy_numpy.kernels.products.product_kernel import product
 from burnpy_numpy.kernels.products.stripes import MOST_BYTES, copied_bytes, stripe_heights
-from burnpy_numpy.kernels.products.text import product
 from burnpy_numpy.matmul import LEAST, MULTIPLICATIONS_PER_ELEMENT
 
 _MOST_DOUBLE = 1 << 21

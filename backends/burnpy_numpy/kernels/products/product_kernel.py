@@ -1,4 +1,4 @@
-"""The text of the kernel of matrix products: tiles of sums in registers, and the copies that they read.
+"""The kernel of matrix products: tiles of sums in registers, as LLVM IR.
 
 A product C = A · B is computed in blocks: some columns of B, by a chunk of the inner dimension, are copied to panels as
 wide as a tile, unless they are read in place; then stripes of a few rows of A are copied and multiplied by all panels.
