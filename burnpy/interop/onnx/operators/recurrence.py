@@ -80,7 +80,8 @@ class Direction:
         self.name = None if rounded else self._operation()
         biases: list[Value] = [0.0, 0.0] if b is None else [self._ordered(part) for part in (b[:gates], b[gates:])]
         self.input_bias, self.bias = biases
-        self.input_weight, self.weight = (w, r) if rounded else [self._ordered(part.T) for part in (w, r)]
+        matrices: list[Value] = [w, r] if rounded else [self._ordered(part.T) for part in (w, r)]
+        self.input_weight, self.weight = matrices
 
     def _operation(self) -> str | None:
         """Return the operation that computes all steps; None for other activations and settings."""
