@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.interpreters import PYENV, VERSIONS, found
 
 ROOT = Path(__file__).parents[1]
-MOST_BYTES = 2_150_000
+MOST_BYTES = 2_200_000
 """The size of the wheel, at most; a quarter of it are docstrings."""
 TYPED = ("burnpy", "burnpy_array", "burnpy_cupy", "burnpy_numpy")
 PROGRAM = """
