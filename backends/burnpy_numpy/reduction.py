@@ -254,7 +254,7 @@ def total(x: Any, dims: Dims, keepdim: bool) -> Any:
 
 
 def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
-    """Return the sum of C-contiguous memory, over one group of neighbouring dimensions after the other."""
+    """Return the sum of an array, over one group of neighbouring dimensions after the other."""
     if x.size < _SMALL or not dims:
         return _add(x, dims, None, None, keepdim)
     if len(dims) == x.ndim and not keepdim and x.flags.c_contiguous:
@@ -275,7 +275,8 @@ def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
         out = None if group else _over_neighbours(x, dims, length)
     if out is None:
         return _add(x, dims, None, None, keepdim)
-    return out if not keepdim and out.ndim == x.ndim - len(dims) else out.reshape(_reduced(x.shape, dims, keepdim))
+    shape = _reduced(x.shape, dims, keepdim)
+    return out if out.shape == shape else out.reshape(shape)
 
 
 def _over_neighbours(x: Any, dims: Dims, length: int) -> Any:

@@ -120,7 +120,10 @@ def test_narrow_floats_accumulate_in_float32(dtype: Any) -> None:
         assert getattr(D, name)(ones, 1).dtype == dtype
 
 
-@every_row("shape", [(3, 4), (64, 300), (2, 30, 40), (1, 700), (700, 1), (9000, 2), (5000,), (0, 3), (3, 0)])
+@every_row(
+    "shape",
+    [(3, 4), (64, 300), (2, 30, 40), (1, 700), (700, 1), (9000, 2), (5000,), (0, 3), (3, 0), (1, 4, 2400), (4, 1, 900)],
+)
 @every_row("dtype", [float32, float64], ids=str)
 def test_sums_of_every_shape(shape: tuple[int, ...], dtype: Any) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
