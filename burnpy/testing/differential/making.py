@@ -288,7 +288,7 @@ class _Making:
                 args.append(tuple(sorted(int(d) for d in self.rng.choice(ndim, count, replace=False))))
             elif declared.name == "k":  # of topk and kthvalue
                 most = self.values[ref.number].shape[args[1]]
-                args.append(int(self.rng.integers(min(most, int(op.name == "kthvalue")), most + 1)))
+                args.append(int(self.rng.integers(min(most, int(op.name.startswith("kthvalue"))), most + 1)))
             else:
                 args.append(a)
         return tuple(args)

@@ -97,8 +97,7 @@ class Direction:
         """Return a weight or bias with its gates, along the last dimension, in the order of the operation."""
         if self.name is None:
             return x
-        parts = self.parts(x)
-        return cat([parts[k] for k in GATES[self.kind]], dim=-1)
+        return cat([self.parts(x)[k] for k in GATES[self.kind]], dim=-1)
 
     def states(self, sums: Value, state: Value, cell: Value, lengths: Value, reverse: bool) -> tuple[Value, Value]:
         """Return the states and cells after each step, (steps, N, size), by the operation."""
