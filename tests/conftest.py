@@ -156,7 +156,7 @@ def first_has_collected(config: pytest.Config) -> Path | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Where bytecode is missing, let the first worker compile all modules, and the others wait for it."""
+    """Let the first worker compile all modules if bytecode is missing, while the others wait for it."""
     file = first_has_collected(session.config)
     if file is not None and os.environ["PYTEST_XDIST_WORKER"] != "gw0":
         end = time.monotonic() + 180.0
