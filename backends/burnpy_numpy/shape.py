@@ -100,8 +100,15 @@ def _reshaped(x: Any, shape: Shape) -> Any:
     """Return a view of x, or of a copy by a kernel."""
     try:
         return x.reshape(shape, copy=False)
-    except (TypeError, ValueError):  # NumPy 2.0 cannot tell; there is no such view
+    except ValueError:  # there is no such view
         return contiguous(x).reshape(shape)
+    except TypeError:  # NumPy 2.0 has no copy=False, but never copies to set a shape
+        view = x.view()
+        try:
+            view.shape = shape
+        except AttributeError:
+            return contiguous(x).reshape(shape)
+        return view
 
 
 def _whole_of(xs: Sequence[Any], dim: int, base: Any) -> Any:
