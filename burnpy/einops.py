@@ -19,7 +19,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 
-from burnpy.array_api.creation_functions import default_device
+from burnpy.array_api.creation_and_manipulation import default_device
 from burnpy.backend.errors import ArgumentError, ShapeError, counted
 from burnpy.backend.lazy import needed
 from burnpy.backend.primitives import Shape

@@ -5,9 +5,11 @@ from __future__ import annotations
 from burnpy_array.activation import ArrayActivation, ArraySoftmax
 from burnpy_array.attention import ArrayAttention
 from burnpy_array.convolution import ArrayConvolution
-from burnpy_array.indexing import ArrayIndexing, ArrayOrdering
-from burnpy_array.linalg import ArrayFourier, ArrayLinalg, ArrayMatmul, ArrayNorms
+from burnpy_array.fourier import ArrayFourier
+from burnpy_array.indexing import ArrayIndexing
+from burnpy_array.linalg import ArrayLinalg, ArrayMatmul, ArrayNorms
 from burnpy_array.normalization import ArrayNormalization
+from burnpy_array.ordering import ArrayOrdering
 from burnpy_array.pointwise import ArrayArithmetic, ArrayComplex, ArrayElementary, ArrayFused, ArrayUnary
 from burnpy_array.reduction import ArrayReduction
 from burnpy_array.shape import ArrayCreation, ArrayShape

@@ -1,4 +1,4 @@
-"""Selecting and writing elements by index, and accumulating into arrays in place, and sorting."""
+"""Selecting and writing elements by index, and accumulating into arrays in place."""
 
 from __future__ import annotations
 
@@ -100,19 +100,3 @@ def grid(xp: Any, dim: int, index: Any) -> tuple[Any, ...]:
         else:
             key.append(xp.arange(size).reshape((size, *(1,) * (len(index.shape) - other - 1))))
     return tuple(key)
-
-
-class ArrayOrdering(ArrayBase):
-    """Stable sorts, which put NaN last."""
-
-    def argsort(self, x: Any, dim: int, descending: bool) -> Any:
-        wide = self.cast(x, float32) if is_half(x.dtype) else x
-        return self._call(_order, self.xp, wide, dim, descending)
-
-
-def _order(xp: Any, x: Any, dim: int, descending: bool) -> Any:
-    """Equal elements keep their order when descending too: both the elements and the result are reversed."""
-    if not descending:
-        return x.argsort(dim, kind="stable").astype(int64, copy=False)
-    last, back = x.shape[dim] - 1, (*(slice(None),) * (dim % x.ndim), slice(None, None, -1))
-    return xp.subtract(last, x[back].argsort(dim, kind="stable")[back]).astype(int64, copy=False)

@@ -46,12 +46,6 @@ class ArrayReduction(ArrayBase):
     def argmin(self, x: Any, dim: int, keepdim: bool) -> Any:
         return self._call(_position, x.argmin, dim, keepdim)
 
-    def cumsum(self, x: Any, dim: int) -> Any:
-        return self._call(_running, x, x.cumsum, dim)
-
-    def cumprod(self, x: Any, dim: int) -> Any:
-        return self._call(_running, x, x.cumprod, dim)
-
     def mean(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         return self._call(_mean, self, x, dims, keepdim)
 
@@ -85,12 +79,6 @@ def _product(x: Any, dims: Dims, keepdim: bool) -> Any:
 
 def _position(argument: Any, dim: int, keepdim: bool) -> Any:
     return argument(dim, keepdims=keepdim)
-
-
-def _running(x: Any, accumulate: Any, dim: int) -> Any:
-    wide = accumulator(x.dtype)
-    out = accumulate(dim, wide)
-    return out.astype(x.dtype) if wide is float32 else out
 
 
 def count(x: Any, dims: Dims) -> int:

@@ -22,9 +22,10 @@ __array_api_version__ = "2025.12"
 
 _NAMES = {
     "burnpy.array_api": "fft linalg special",
-    "burnpy.array_api.creation_functions": (
-        "arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu "
-        "zeros zeros_like"
+    "burnpy.array_api.creation_and_manipulation": (
+        "arange asarray broadcast_arrays broadcast_shapes broadcast_to concat empty empty_like expand_dims eye flip "
+        "from_dlpack full full_like linspace meshgrid moveaxis ones ones_like permute_dims repeat reshape roll squeeze "
+        "stack take take_along_axis tile tril triu unstack zeros zeros_like"
     ),
     "burnpy.array_api.data_types": "astype can_cast finfo iinfo isdtype result_type",
     "burnpy.array_api.elementwise": (
@@ -35,10 +36,6 @@ _NAMES = {
         "pow real reciprocal remainder round sign signbit sin sinh sqrt square subtract tan tanh trunc"
     ),
     "burnpy.array_api.linalg": "matmul matrix_transpose tensordot vecdot",
-    "burnpy.array_api.manipulation_functions": (
-        "broadcast_arrays broadcast_shapes broadcast_to concat expand_dims flip moveaxis permute_dims repeat reshape "
-        "roll squeeze stack take take_along_axis tile unstack"
-    ),
     "burnpy.array_api.namespace": (
         "__array_namespace_info__ bool complex128 complex64 e float32 float64 inf int16 int32 int64 int8 nan newaxis "
         "pi uint16 uint32 uint64 uint8"

@@ -1,21 +1,38 @@
 """The names of `burnpy.array_api`, made from its table by ``make generated``."""
 
 from burnpy.array_api import fft, linalg, special
-from burnpy.array_api.creation_functions import (
+from burnpy.array_api.creation_and_manipulation import (
     arange,
     asarray,
+    broadcast_arrays,
+    broadcast_shapes,
+    broadcast_to,
+    concat,
     empty,
     empty_like,
+    expand_dims,
     eye,
+    flip,
     from_dlpack,
     full,
     full_like,
     linspace,
     meshgrid,
+    moveaxis,
     ones,
     ones_like,
+    permute_dims,
+    repeat,
+    reshape,
+    roll,
+    squeeze,
+    stack,
+    take,
+    take_along_axis,
+    tile,
     tril,
     triu,
+    unstack,
     zeros,
     zeros_like,
 )
@@ -90,25 +107,6 @@ from burnpy.array_api.elementwise import (
     trunc,
 )
 from burnpy.array_api.linalg import matmul, matrix_transpose, tensordot, vecdot
-from burnpy.array_api.manipulation_functions import (
-    broadcast_arrays,
-    broadcast_shapes,
-    broadcast_to,
-    concat,
-    expand_dims,
-    flip,
-    moveaxis,
-    permute_dims,
-    repeat,
-    reshape,
-    roll,
-    squeeze,
-    stack,
-    take,
-    take_along_axis,
-    tile,
-    unstack,
-)
 from burnpy.array_api.namespace import (
     __array_namespace_info__,
     bool,

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import burnpy.fft as transforms
-from burnpy.array_api.creation_functions import default_device
+from burnpy.array_api.creation_and_manipulation import Axes, default_device
 from burnpy.array_api.data_types import dtype_from, missing_from, standard
-from burnpy.array_api.manipulation_functions import Axes
 
 __all__ = [
     "fft",

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import burnpy.linalg as linalg
+from burnpy.array_api.creation_and_manipulation import Axes, broadcast_shapes
 from burnpy.array_api.data_types import FLOATING, NUMERIC, array, arrays, missing_from, standard
-from burnpy.array_api.manipulation_functions import Axes, broadcast_shapes
 from burnpy.array_api.searching_and_statistics import sum as total
 from burnpy.backend.errors import ShapeError
 from burnpy.tensor import einsum

@@ -11,7 +11,7 @@ from typing import Any
 
 from burnpy import array_api
 from burnpy.array_api import fft
-from burnpy.array_api.creation_functions import default_device
+from burnpy.array_api.creation_and_manipulation import default_device
 from burnpy.array_api.data_types import asked_whether_writeable, names_of, standard
 from burnpy.backend.dtypes import (
     DEFAULT,

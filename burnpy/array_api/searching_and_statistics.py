@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from burnpy.array_api.creation_and_manipulation import Axes
 from burnpy.array_api.data_types import ALL, FLOATING, NUMERIC, REAL, array, arrays, astype, dtype_from, standard
-from burnpy.array_api.manipulation_functions import Axes
 from burnpy.backend.dtypes import int64, uint64
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.tensor.complex_numbers_lazy import complex as join

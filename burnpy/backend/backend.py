@@ -22,13 +22,12 @@ from burnpy.backend.operations.fourier import Fourier
 from burnpy.backend.operations.indexing import Embedding, Indexing
 from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.losses import CtcLoss, Losses
-from burnpy.backend.operations.matmul import MatrixProducts
+from burnpy.backend.operations.matmul import MatrixProducts, Quantization
 from burnpy.backend.operations.normalization import Normalization
 from burnpy.backend.operations.ordering import Ordering, Scans
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Integers, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Lists, Programs
-from burnpy.backend.operations.quantization import Quantization
 from burnpy.backend.operations.random import Dropout, Random
 from burnpy.backend.operations.recurrence import Recurrence
 from burnpy.backend.operations.reduction import Reduction

@@ -19,12 +19,13 @@ from pathlib import Path
 from types import BuiltinFunctionType
 from typing import Any
 
+from burnpy import docs
 from burnpy.autodiff.rule_table import RULES
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.entries import EMPTY, Argument, Operation
 from burnpy.backend.schema import Algebra, declarations
 from burnpy.docs import generated_code as code
-from burnpy.docs import names_elsewhere, programs
+from burnpy.docs import names_elsewhere
 from burnpy.docs.names_elsewhere import in_burn, in_numpy, in_pytorch
 from burnpy.tensor.tensor_base import Missing
 from burnpy.testing.cases.table import ROWS
@@ -203,7 +204,7 @@ FILES: dict[Path, Callable[[], str]] = {
     names_elsewhere.PAGE: names_elsewhere.page,
     PUBLIC_API: public_api,
     **({PACKAGE / "docs/captured.md": _captured_page} if KINDS.exists() else {}),
-    **{path: partial(programs.picture, page, name) for page in programs.BOOK for path, name in programs.pictures(page)},
+    **{path: partial(docs.picture, page, name) for page in docs.BOOK for path, name in docs.pictures(page)},
 }
 """The functions that make the text of each generated file."""
 

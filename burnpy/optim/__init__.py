@@ -35,8 +35,8 @@ _NAMES = {
     "burnpy.optim.optimizers.sgd": "Asgd Lion Rprop Sgd",
     "burnpy.optim.optimizers.muon": "Muon",
     "burnpy.optim.pure_functions": "OptimizerState",
-    "burnpy.optim.lr_schedule": "ConstantLr LrSchedule ProductLr ReduceOnPlateau SequentialLr WarmUpLr",
-    "burnpy.optim.lr_schedule_formulas": (
+    "burnpy.optim.lr_schedule_base": "ConstantLr LrSchedule ProductLr ReduceOnPlateau SequentialLr WarmUpLr",
+    "burnpy.optim.lr_schedules": (
         "CosineLr CosineRestartsLr CyclicLr ExponentialLr LinearLr MultiStepLr NoamLr OneCycleLr PolynomialLr StepLr"
     ),
     "burnpy.optim.optimizer_states": "OptimizerRecord ParamState",

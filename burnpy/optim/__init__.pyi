@@ -14,8 +14,8 @@ from burnpy.optim.gradients.clipping import (
 from burnpy.optim.gradients.flat_buckets import Layout
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.lr_schedule import ConstantLr, LrSchedule, ProductLr, ReduceOnPlateau, SequentialLr, WarmUpLr
-from burnpy.optim.lr_schedule_formulas import (
+from burnpy.optim.lr_schedule_base import ConstantLr, LrSchedule, ProductLr, ReduceOnPlateau, SequentialLr, WarmUpLr
+from burnpy.optim.lr_schedules import (
     CosineLr,
     CosineRestartsLr,
     CyclicLr,

@@ -28,7 +28,7 @@ from burnpy.nn.layers.hard_activation import Relu
 from burnpy.nn.layers.linear import Linear
 from burnpy.nn.layers.sequential import Sequential
 from burnpy.nn.module import Module
-from burnpy.optim.lr_schedule import ConstantLr, LrSchedule
+from burnpy.optim.lr_schedule_base import ConstantLr, LrSchedule
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.optimizers.adam import AdamW
 from burnpy.tensor.call_errors import explained, need_flag

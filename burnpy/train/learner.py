@@ -18,7 +18,7 @@ from burnpy.optim.ema import check_decay
 from burnpy.optim.gradients.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from burnpy.optim.gradients.grad_scaler import GradScaler
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.lr_schedule import ConstantLr, LrSchedule, ReduceOnPlateau
+from burnpy.optim.lr_schedule_base import ConstantLr, LrSchedule, ReduceOnPlateau
 from burnpy.optim.optimizer import Optimizer
 from burnpy.optim.settings import fraction
 from burnpy.tensor.call_errors import Explaining, explained

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from burnpy.docs import generated, programs
+from burnpy import docs
+from burnpy.docs import generated
 
 CHAPTERS = sorted(generated.OPERATIONS.parent.glob("book/coming_from_*.md"))
 TABLE = re.compile(r"^\| \w+ \| burnpy \| \|\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
@@ -21,7 +22,7 @@ def spans(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.name)
 def test_code_of_the_tables_runs(page: Path) -> None:
-    names, _ = programs.run(page)
+    names, _ = docs.run(page)
     codes, failed = spans(page), []
     for code in codes:
         try:

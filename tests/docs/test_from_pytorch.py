@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from burnpy import Autodiff, Tensor, autodiff, nn, optim, record
+from burnpy import Autodiff, Tensor, autodiff, docs, nn, optim, record
 from burnpy.backend import NumPy
-from burnpy.docs import names_elsewhere, programs
+from burnpy.docs import names_elsewhere
 from burnpy.nn import functional
 from burnpy.testing.conformance import every_case
 
@@ -43,7 +43,7 @@ IN_FORWARD = ("save_for_backward", "mark_non_differentiable", "set_materialize_g
 @cache
 def setting(page: str) -> Any:
     """Return the code above the tables of a page, compiled."""
-    return compile("\n".join(programs.blocks(FOLDER / page)), page, "exec", dont_inherit=True)
+    return compile("\n".join(docs.blocks(FOLDER / page)), page, "exec", dont_inherit=True)
 
 
 def test_the_pages_have_rows() -> None:

@@ -42,6 +42,7 @@ grid_sample: nn/layers/resampling
 unfold: nn/layers/unfold
 KaimingUniform: nn/init
 Adam: optim/optimizers/adam
+CosineLr: optim/lr_schedules
 clip_by_norm: optim/gradients/clipping
 checkpoint: autodiff/tools/checkpoint
 hessian: func/hessian

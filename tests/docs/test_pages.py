@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from burnpy.docs import generated, programs
+from burnpy import docs
+from burnpy.docs import generated
 from tests.rows import every_row
 
 ROOT = Path(__file__).parents[2]
@@ -26,20 +27,20 @@ HEAVY = {
 def test_code_on_the_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the code of a page; a comment after a statement, or below it, is its output."""
     monkeypatch.chdir(tmp_path)  # some of it writes files
-    _, wrong = programs.run(page)
+    _, wrong = docs.run(page)
     assert not wrong, "\n".join(["", *wrong])
 
 
 def test_an_output_that_a_page_does_not_show_is_named(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Page\n\n```python\nprint(1)  # 1\nprint(2)\n# 3\nx = 4  # no output\n```\n", encoding="utf-8")
-    names, wrong = programs.run(page)
+    names, wrong = docs.run(page)
     assert names["x"] == 4
     assert wrong == ["page.md:5 prints\n2\nand the page shows\n3\n"]
 
 
 def test_every_picture_is_shown() -> None:
-    assert {path for page in PAGES for path, _ in programs.pictures(page)} == set(DOCS.glob("book/pictures/*"))
+    assert {path for page in PAGES for path, _ in docs.pictures(page)} == set(DOCS.glob("book/pictures/*"))
 
 
 def test_the_readme_is_short() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from burnpy.docs import programs
+from burnpy import docs
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -77,7 +77,7 @@ def pages() -> list[Path]:
     for page in PAGES:
         mistakes = "".join(f"_ = {mistake}  # E\n" for mistake in MISTAKES.get(page.name, ()))
         paths.append(WRITTEN / f"{page.stem}.py")
-        text = f"# pyright: standard{programs.program(page)}{mistakes}"  # strict mode wants types of lambdas' arguments
+        text = f"# pyright: standard{docs.program(page)}{mistakes}"  # strict mode wants types of lambdas' arguments
         if not paths[-1].exists() or paths[-1].read_text(encoding="utf-8") != text:
             paths[-1].write_text(text, encoding="utf-8")
     return paths

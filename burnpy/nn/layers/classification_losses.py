@@ -1,4 +1,7 @@
-"""Losses of classes and labels: cross entropies, focal and multi-label losses."""
+"""Losses of classes and labels: cross entropies, focal and multi-label losses.
+
+The functions `cross_entropy` and `nll_loss` are in `burnpy.tensor.losses`, since metrics use them.
+"""
 
 from __future__ import annotations
 

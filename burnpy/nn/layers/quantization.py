@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_args
 
 from burnpy.backend.dtypes import float32, float64, int8, uint8
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError, a
-from burnpy.backend.operations.quantization import dequantized
+from burnpy.backend.operations.matmul import dequantized
 from burnpy.nn.argument_checks import QuantizedDType, check_choice, exact_dims, floats, positive_int
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, IntBuffer

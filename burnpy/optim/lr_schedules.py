@@ -1,4 +1,4 @@
-"""Schedules by a formula: constant, stepwise, exponential, polynomial, cosine, cyclic, and one cycle."""
+"""Learning-rate schedules by a formula: linear, stepwise, exponential, polynomial, cosine, cyclic, and one cycle."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from burnpy.backend.errors import ArgumentError
-from burnpy.optim.lr_schedule import LrSchedule, ascending
+from burnpy.optim.lr_schedule_base import LrSchedule, ascending
 from burnpy.optim.settings import Ranges, at_least_zero, count, number
 
 

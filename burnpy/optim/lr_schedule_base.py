@@ -1,4 +1,4 @@
-"""Learning rate schedules, ``schedule(step)``: the base class, products, sequences and warm-up, `ReduceOnPlateau`.
+"""`LrSchedule`, the base class of learning-rate schedules; products, sequences and warm-up; `ReduceOnPlateau`.
 
 A schedule is a plain value without state: to resume training, save the number of the step. It can be pickled, compared,
 and multiplied.
