@@ -253,7 +253,8 @@ def _factor_of_inverse(precision: Tensor[B]) -> Tensor[B]:
     """Return the Cholesky factor of the inverse of a matrix, by the factor of the matrix with rows in reverse."""
     reverse = cholesky(precision.flip(-2, -1)).flip(-2, -1).mT
     identity = Tensor.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
-    return solve_triangular(reverse, identity.expand(precision.shape), upper=False)
+    # Above the diagonal, LAPACK's solution has rounding errors.
+    return solve_triangular(reverse, identity.expand(precision.shape), upper=False).tril()
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)
