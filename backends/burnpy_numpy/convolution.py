@@ -262,10 +262,8 @@ def _few_windows(x: Any, weight: Any, bias: Any, where: tuple[Pair, Pair, Pair])
     shape = (*x.shape[:2], *size, *counts)
     under: Any = np.ndarray(shape, x.dtype, x, 0, (member, channel, *steps))  # what as_strided takes 10 µs for
     columns = under.reshape((len(x), -1, counts[0] * counts[1]))
-    out = np.matmul(weight.reshape((len(weight), -1)), columns)
-    if bias is not None:
-        np.add(out, bias[:, None], out)
-    return out.reshape((len(x), len(weight), *counts))
+    out = _by_members(weight.reshape((len(weight), -1)), columns, bias)
+    return out.reshape((*out.shape[:2], *counts))
 
 
 def _gradient_of_input(grad: Any, weight: Any, shape: Shape, where: tuple[Pair, Pair, Pair]) -> Any:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_SINGLE_THREADED = 1 << 18
 """The number of multiplications up to which OpenBLAS uses one thread by itself."""
+_MAX_VECTOR = 9 << 10
+"""The same for the product of a matrix and a vector."""
 
 LEAST = 1 << 20
 """The number of multiplications below which a product without a bias takes less time by NumPy."""
@@ -76,7 +78,12 @@ class NumPyMatmul(ArrayBackend):
             exact = float_of_products(x, y)
             if exact is not None:  # NumPy multiplies ints one by one; the last bits of a sum are those of its int
                 return self.cast(self.cast(self.matmul(self.cast(x, exact), self.cast(y, exact)), int64), dtype)
-        return super().matmul(x, y)
+        if not _starts_threads(x, y):
+            return super().matmul(x, y)
+        if x.ndim > 2 < y.ndim and dtype is y.dtype and dtype.kind == "f" and shares_products():
+            return self._call(_products_of_members, x, y)
+        with threads.alone(True):
+            return super().matmul(x, y)
 
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
         out = None
@@ -242,15 +249,32 @@ def product(x: Any, y: Any) -> Any:
         out = kernel_product(x, y)
         if out is not None:
             return out
-    if (
-        rows * inner * columns <= MAX_SINGLE_THREADED
-        or x.dtype is not y.dtype
-        or inner != y.shape[0]
-        or not shares_products()
-    ):
+    if not _starts_threads(x, y) or x.dtype is not y.dtype or inner != y.shape[0] or not shares_products():
         return x.dot(y)
     out = np.empty((rows, columns), x.dtype)
     product_into(x, y, out)
+    return out
+
+
+def _starts_threads(x: Any, y: Any) -> bool:
+    """Return whether OpenBLAS would use threads of its own, which burnpy's several threads avoid; see `alone`."""
+    if threads.COUNT == 1:
+        return False
+    rows, columns = x.shape[-2] if x.ndim > 1 else 1, y.shape[-1] if y.ndim > 1 else 1
+    return rows * x.shape[-1] * columns > (MAX_SINGLE_THREADED if rows > 1 < columns else _MAX_VECTOR)
+
+
+def _products_of_members(x: Any, y: Any) -> Any:
+    """Return the products of arrays of matrices, a part of the members on each thread."""
+    batch, rows, columns = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1]
+    out = np.empty((*batch, rows, columns), x.dtype)
+
+    def work(start: int, stop: int) -> None:
+        some = [a[start:stop] if a.ndim == out.ndim and len(a) > 1 else a for a in (x, y)]
+        np.matmul(*some, out[start:stop])
+
+    each = out[0].size * x.shape[-1] / MULTIPLICATIONS_PER_ELEMENT if out.size else 0.0
+    threads.shared(work, len(out), each, products=True)
     return out
 
 

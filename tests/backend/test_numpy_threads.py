@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -574,6 +575,47 @@ def test_large_products_leave_openblas_as_it_was_and_do_not_start_its_threads() 
         assert blas.get() == 2
     finally:
         blas.set(before)
+
+
+def runs_of_threads() -> dict[str, str]:
+    """How often each thread of this process ran; with an R while it runs or is about to."""
+    found = {}
+    for name in os.listdir("/proc/self/task"):
+        with suppress(OSError):  # it has ended
+            state = Path(f"/proc/self/task/{name}/stat").read_text().rsplit(") ", 1)[1][0]
+            found[name] = Path(f"/proc/self/task/{name}/schedstat").read_text().split()[2] + state.strip("S")
+    return found
+
+
+@pytest.mark.usefixtures("two_of_openblas")
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="it is not known how often threads run")
+def test_operations_do_not_start_the_threads_of_openblas() -> None:
+    def normal(*shape: int) -> Any:
+        return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+    products = [
+        *[(normal(40, 700), normal(700, 16)), (normal(1, 700), normal(700, 700)), (normal(700, 700), normal(700, 1))],
+        *[(normal(700), normal(700, 700)), (normal(700, 700), normal(700)), (normal(2, 3, 40), normal(40, 700))],
+        *[(normal(4, 300, 300), normal(4, 300, 8)), (normal(3, 1, 300, 300), normal(4, 300, 8))],
+    ]
+    calls = [partial(D.matmul, x, y) for x, y in products]
+    calls += [
+        partial(D.conv2d, normal(1, 256, 4, 4), normal(512, 256, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+        partial(D.conv2d, normal(2, 32, 3, 3), normal(64, 32, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ]
+    outs = [call() for call in calls]
+    before, own = runs_of_threads(), {str(worker._thread.native_id) for worker in threads._workers} | {str(os.getpid())}
+    normal(256, 256).dot(normal(256, 256))
+    woken = {name for name, runs in runs_of_threads().items() if name not in own and runs != before.get(name)}
+    while any("R" in runs for name, runs in runs_of_threads().items() if name in woken):  # they wait for some 20 ms
+        time.sleep(0.001)
+    for call, out in zip(calls, outs, strict=True):
+        before = runs_of_threads()
+        assert np.array_equal(call(), out)
+        after = runs_of_threads()
+        assert [after[name] for name in woken] == [before[name] for name in woken], call.args[0].shape
+    for out, (x, y) in zip(outs, products, strict=False):
+        np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads cannot be moved here")
