@@ -26,8 +26,8 @@ from tests.kernels import needs_kernels, needs_products
 from tests.rows import every_row
 
 pytest.importorskip("llvmlite")
+from burnpy_numpy.kernels import packed_weights
 from burnpy_numpy.kernels.compiler.target import has_amx, target
-from burnpy_numpy.kernels.packed_weights import PackedWeights
 from burnpy_numpy.kernels.products import products
 from burnpy_numpy.kernels.products.copies import CHUNK_BYTES
 from burnpy_numpy.kernels.products.stripes import MOST_BYTES
@@ -230,8 +230,8 @@ def test_panels_of_weights_are_kept_for_few_rows(columns: int, dtype: Any, monke
         weight, turned = drawn(rng, dtype, 410, columns), drawn(rng, dtype, columns, 410)
         given: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [(D.linear, (weight, bias)), (D.matmul_nt, (turned,))]
         for multiply, others in given:
-            store = PackedWeights(1 << 22)
-            monkeypatch.setattr(products, "packed_weights", store)
+            store = packed_weights.PackedWeights(1 << 22)
+            monkeypatch.setattr(packed_weights, "packed_weights", store)
             first = multiply(x[:rows], *others)
             assert not store._packed
             second = multiply(x[:rows], *others)
@@ -246,8 +246,8 @@ def test_panels_of_weights_are_kept_for_few_rows(columns: int, dtype: Any, monke
 
 
 def test_plans_use_kept_panels(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = PackedWeights(1 << 22)
-    monkeypatch.setattr(products, "packed_weights", store)
+    store = packed_weights.PackedWeights(1 << 22)
+    monkeypatch.setattr(packed_weights, "packed_weights", store)
     monkeypatch.setattr(products, "_FAR", 1)
     rng = np.random.default_rng(6)
     weight, turned, bias = (Tensor[NumPy].from_data(drawn(rng, np.float32, *s)) for s in ((90, 70), (70, 90), (70,)))
@@ -390,8 +390,8 @@ def test_words_of_bfloat16_are_added_up_in_one_order(way: str, monkeypatch: pyte
 
 
 def test_panels_of_bfloat16_are_kept(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, bfloat16 = PackedWeights(1 << 22), dtype_of("bfloat16")
-    monkeypatch.setattr(products, "packed_weights", store)
+    store, bfloat16 = packed_weights.PackedWeights(1 << 22), dtype_of("bfloat16")
+    monkeypatch.setattr(packed_weights, "packed_weights", store)
     monkeypatch.setattr(products, "_WORTH_KEEPING", 1)
     rng = np.random.default_rng(10)
     for columns in (8, 64, 150):
@@ -446,8 +446,8 @@ def test_sums_of_ints_wrap_around_as_numpy_adds_them(ints: Any) -> None:
 
 
 def test_panels_of_ints_are_kept(ints: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = PackedWeights(1 << 22)
-    monkeypatch.setattr(products, "packed_weights", store)
+    store = packed_weights.PackedWeights(1 << 22)
+    monkeypatch.setattr(packed_weights, "packed_weights", store)
     for columns, signs in itertools.product((8, 150), itertools.product((0, 1), repeat=2)):
         x, y = (ints(*size)[sign].copy() for sign, size in zip(signs, ((50, 1811), (1811, columns)), strict=True))
         wanted = (x.astype(np.float64) @ y).astype(np.int32)

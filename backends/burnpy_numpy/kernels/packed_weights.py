@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from burnpy_numpy.kernels.products.products import Product
 
 _MOST = 256 << 20
 """The most memory of kept weights, in bytes."""
@@ -118,3 +121,36 @@ def panels_of(matrix: Any, words: Any, chunk: int, shape: tuple[int, int, int, i
         matrix[start : start + chunk].sum(0, np.int32, sum_of_chunk[:n])
         sum_of_chunk *= -128 if kept.kind == "i" else 128
     return memory
+
+
+def with_kept_panels(product: Product, b: Any) -> tuple[Product, Any]:
+    """Return a product with the panels of B that are kept, from now on or already; else as it is."""
+    call = product.sizes, id(product.kernel)
+    known: tuple[Product, Any] | None = packed_weights.ready(b, call)
+    if known is not None:
+        return known
+    from burnpy_numpy.kernels.compiler.target import target
+    from burnpy_numpy.kernels.products.copies import PACKED, VECTORS
+
+    base, (_, n, k, _, row, *_) = b.base, product.sizes
+    if type(base) is np.ndarray and base.size == b.size and base.T.strides == b.strides:
+        matrix, owner = b, base  # a transposed matrix, whose view may be another one each time
+    else:
+        turned = b.shape != (k, n) or (k == n > 1 == row and b.flags.c_contiguous)  # stored as rows of columns
+        matrix, owner = b.T if turned else b, b
+    words = product.words
+    together, lines, kept = (1, k, b.dtype) if words is None else (words.each, words.lines(k), words.kept(b.dtype))
+    lanes = VECTORS * target().vector // (kept.itemsize * together)
+    how = ("product", row == 1, lanes, together, lines)
+    panels = packed_weights.find(owner, how)
+    if panels is None:
+        if not packed_weights.keeps(owner, how):
+            return product, b
+        panels = panels_of(matrix, words, product.sizes[6], (-(-n // lanes), lines, lanes, together), kept)
+        packed_weights.add(owner, how, panels)
+    first, last, wider = product.sizes[:4], product.sizes[6:-1], kept.itemsize // b.itemsize
+    sizes = *first, lanes * wider, lines * together * wider, *last, PACKED
+    ready = product._replace(sizes=sizes, keeps=False), panels
+    if owner is b:
+        packed_weights.note(b, how, call, ready)
+    return ready

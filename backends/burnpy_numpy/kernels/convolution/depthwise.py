@@ -9,7 +9,7 @@ Each number is summed in the order of the window, so it does not depend on the r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -139,72 +139,115 @@ def depthwise(
         long: the dilation of columns.
         epilogue: the parameters of an `Epilogue`, if there is one.
     """
-    w = Loops(width, 4 + others_of(epilogue), 10)
-    x, weight, bias, out, *others = w.table
-    x_rows, x_columns, rows, columns, above, before, channels, multiple, top, blocks = w.sizes
-    taps = [divmod(k * long, across) for k in range(wide)]  # the vectors of x, and which of their elements
-    vectors = [w.assign(f"sdiv i64 {w.plus(columns, width - 1)}, {width}")]
-    rest = w.plus(top, w.times(blocks, _ROWS))
-    with w.loop("%begin", "%end") as plane, w.loop("0", vectors[0]) as j:
-        channel = w.assign(f"srem i64 {plane}, {channels}")
-        source = w.times(w.assign(f"sdiv i64 {plane}, {multiple}"), w.times(x_rows, x_columns))
-        column = w.times(j, width)
-        start = w.minus(w.times(column, across), before)
-        masks = {
-            (q, part): _below(w, w.plus(start, q * across + part * width), x_columns)
-            for q in dict(taps)
+    w = _Planes(dtype, width, _Window(high, wide, down, across, deep, long), epilogue)
+    vectors = w.assign(f"sdiv i64 {w.plus(w.columns, width - 1)}, {width}")
+    rest = w.plus(w.top, w.times(w.blocks, _ROWS))
+    with w.loop("%begin", "%end") as plane, w.loop("0", vectors) as j:
+        w.start_columns(plane, j)
+        with w.loop("0", w.blocks) as block:
+            w.compute_rows(w.plus(w.top, w.times(block, _ROWS)), _ROWS, None)
+        for begin, end in (("0", w.top), (rest, w.rows)):
+            with w.loop(begin, end) as row:
+                w.compute_rows(row, 1, w.window_rows_inside(row))
+    return w.function()
+
+
+class _Window(NamedTuple):
+    """The size of a window, its strides and its dilations: the parameters of `depthwise`."""
+
+    high: int
+    wide: int
+    down: int
+    across: int
+    deep: int
+    long: int
+
+
+class _Planes(Loops):
+    """The kernel `depthwise`: planes of the result, a vector of columns at a time, and for these, row by row.
+
+    With a stride across, neighbours in the result are as far apart in x. A column of the window is therefore read as
+    ``across`` neighbouring vectors of x, of whose elements every ``across``-th is used.
+    """
+
+    def __init__(self, dtype: str, width: int, window: _Window, epilogue: Sequence[Any]) -> None:
+        super().__init__(width, 4 + others_of(epilogue), 10)
+        self.x, self.weight, self.bias, self.out, *self.others = self.table
+        self.x_rows, self.x_columns, self.rows, self.columns, self.above, self.before = self.sizes[:6]
+        self.channels, self.multiple, self.top, self.blocks = self.sizes[6:]
+        self.dtype, self.window, self.epilogue = dtype, window, epilogue
+        self.taps = [divmod(k * window.long, window.across) for k in range(window.wide)]
+        """For each column of the window, the distance of its vectors of x, and the first of their elements."""
+
+    def start_columns(self, plane: str, j: str) -> None:
+        """Write what all rows share, for the j-th vector of columns of a plane."""
+        across = self.window.across
+        self.channel = self.assign(f"srem i64 {plane}, {self.channels}")
+        member = self.assign(f"sdiv i64 {plane}, {self.multiple}")
+        self.source = self.times(member, self.times(self.x_rows, self.x_columns))
+        self.plane, self.column = plane, self.times(j, self.width)
+        self.start = self.minus(self.times(self.column, across), self.before)
+        self.masks = {
+            (q, part): _below(self, self.plus(self.start, q * across + part * self.width), self.x_columns)
+            for q in dict(self.taps)
             for part in range(across)
         }
-        mask = _below(w, column, columns)
-        window = w.times(channel, high * wide)
-        added = w.load_one_at(bias, channel, dtype)
+        self.mask = _below(self, self.column, self.columns)
+        self.weights = self.times(self.channel, self.window.high * self.window.wide)
+        self.added = self.load_one_at(self.bias, self.channel, self.dtype)
 
-        def computed_rows(first: str, count: int, begin: int | str, end: int | str) -> None:
-            """Write some rows of the result from the first on, of a range of rows of the window."""
-            totals = [w.variable(added) for _ in range(count)]
-            corner = w.minus(w.times(first, down), above)
+    def window_rows_inside(self, row: str) -> tuple[str, str]:
+        """Return the first row of the window that lies inside of x, and the end of those, for a row of the result."""
+        deep = self.window.deep
+        before_first = self.minus(self.above, self.times(row, self.window.down))
+        first = self.assign(f"sdiv i64 {self.plus(_positive(self, before_first), deep - 1)}, {deep}")
+        beyond = self.plus(self.plus(self.x_rows, before_first), deep - 1)
+        end = self.assign(f"sdiv i64 {_positive(self, beyond)}, {deep}")
+        return first, self.smaller(end, str(self.window.high))
 
-            def add(k: int | str) -> None:
-                line = w.plus(window, w.times(str(k), wide))
-                factors = [w.load_one_at(weight, w.plus(line, dx), dtype) for dx in range(wide)]
-                for i, total in enumerate(totals):
-                    for (q, which), factor in zip(taps, factors, strict=True):
-                        xs = [row_part(i, k, q, part) for part in range(across)]
-                        w.set(total, w.fma(_every(w, xs, which), factor, w.get(total, dtype)))
+    def compute_rows(self, first: str, count: int, inside: tuple[str, str] | None) -> None:
+        """Write rows of the result: all rows of the window, unrolled, or for one row those of a range, in a loop."""
+        totals = [self.variable(self.added) for _ in range(count)]
+        corner = self.minus(self.times(first, self.window.down), self.above)
+        loaded: dict[tuple[Any, ...], Vector] = {}
+        if inside is None:
+            for k in range(self.window.high):
+                self.add_products(totals, corner, k, loaded)
+        else:
+            with self.loop(*inside) as tap:
+                self.add_products(totals, corner, tap, loaded)
+        for i, total in enumerate(totals):
+            self.store_row(self.plus(self.times(self.plane, self.rows), self.plus(first, i)), total)
 
-            loaded: dict[tuple[Any, ...], Vector] = {}
+    def add_products(self, totals: list[str], corner: str, tap: int | str, loaded: dict[Any, Vector]) -> None:
+        """Write the products of a row of the window for each of ``totals``; for one alone if the row is no constant."""
+        line = self.plus(self.weights, self.times(str(tap), self.window.wide))
+        factors = [self.load_one_at(self.weight, self.plus(line, dx), self.dtype) for dx in range(self.window.wide)]
+        down, deep = self.window.down, self.window.deep
+        for i, total in enumerate(totals):
+            distance = i * down + tap * deep if isinstance(tap, int) else self.times(tap, deep)
+            row = self.plus(corner, distance)
+            for (q, which), factor in zip(self.taps, factors, strict=True):
+                xs = []
+                for part in range(self.window.across):
+                    key = distance, q, part
+                    if key not in loaded:
+                        loaded[key] = self.load_part(row, q, part)
+                    xs.append(loaded[key])
+                self.set(total, self.fma(_every(self, xs, which), factor, self.get(total, self.dtype)))
 
-            def row_part(i: int, k: int | str, q: int, part: int) -> Vector:
-                distance = i * down + k * deep if isinstance(k, int) else f"{i} {k}"
-                key = distance, q, part
-                if key not in loaded:
-                    row = w.plus(corner, distance if isinstance(distance, int) else w.times(str(k), deep))
-                    at = w.plus(w.plus(source, w.times(row, x_columns)), w.plus(start, q * across + part * width))
-                    loaded[key] = w.load(w.element(x, at, dtype), dtype, masks[q, part])
-                return loaded[key]
+    def load_part(self, row: str, q: int, part: int) -> Vector:
+        """Load one of the neighbouring vectors of a row of x; elements beyond the row are 0."""
+        first = self.plus(self.start, q * self.window.across + part * self.width)
+        at = self.plus(self.plus(self.source, self.times(row, self.x_columns)), first)
+        return self.load(self.element(self.x, at, self.dtype), self.dtype, self.masks[q, part])
 
-            if isinstance(begin, int) and isinstance(end, int):
-                for k in range(begin, end):
-                    add(k)
-            else:
-                with w.loop(str(begin), str(end)) as tap:
-                    add(tap)
-            for i, total in enumerate(totals):
-                row = w.plus(w.times(plane, rows), w.plus(first, i))
-                place = w.plus(w.times(row, columns), column)
-                result = computed(w, w.get(total, dtype), epilogue, others, place, channel, mask)
-                w.store(result, w.element(out, place, result.dtype), mask)
-
-        with w.loop("0", blocks) as block:
-            computed_rows(w.plus(top, w.times(block, _ROWS)), _ROWS, 0, high)
-        for begin, end in (("0", top), (rest, rows)):
-            with w.loop(begin, end) as row:
-                before_first = w.minus(above, w.times(row, down))
-                first = w.assign(f"sdiv i64 {w.plus(_positive(w, before_first), deep - 1)}, {deep}")
-                beyond = w.plus(w.plus(x_rows, before_first), deep - 1)
-                last = w.smaller(w.assign(f"sdiv i64 {_positive(w, beyond)}, {deep}"), str(high))
-                computed_rows(row, 1, first, last)
-    return w.function()
+    def store_row(self, row: str, total: str) -> None:
+        """Write the epilogue of a row, and store the result."""
+        place = self.plus(self.times(row, self.columns), self.column)
+        value = self.get(total, self.dtype)
+        result = computed(self, value, self.epilogue, self.others, place, self.channel, self.mask)
+        self.store(result, self.element(self.out, place, result.dtype), self.mask)
 
 
 def _positive(w: Loops, x: str) -> str:

@@ -19,12 +19,11 @@ from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.target import has_amx, has_dot_products, target
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import Kernel, TemplateKernel, share
-from burnpy_numpy.kernels.packed_weights import packed_weights, panels_of
+from burnpy_numpy.kernels.packed_weights import with_kept_panels
 from burnpy_numpy.kernels.products.copies import (
     CHUNK_BYTES,
     COLUMNS,
     IN_PLACE,
-    PACKED,
     ROWS,
     STORED,
     TILE,
@@ -142,7 +141,7 @@ class Product(NamedTuple):
     ) -> None:
         """Write the products into memory, or add them to it, on several threads if there is much to do; see `call`."""
         if self.keeps:
-            self, b = _with_panels(self, b)  # the same product of other memory
+            self, b = with_kept_panels(self, b)  # the same product of other memory
         start, spread = (_ZEROS, -1 if adds else 0) if bias is None else (bias, 1)
         kernel = self.kernel
         sizes = (*self.sizes, spread, *(following or _ALONE))
@@ -177,36 +176,6 @@ def following(kernel: Kernel, rows: int) -> Following | None:
     if layout.sums or layout.scratch:
         return None
     return Following(code_of(kernel.function), 0 if layout.flat else rows)
-
-
-def _with_panels(product: Product, b: Any) -> tuple[Product, Any]:
-    """Return a product with the panels of B that are kept, from now on or already; else as it is."""
-    call = product.sizes, id(product.kernel)
-    known: tuple[Product, Any] | None = packed_weights.ready(b, call)
-    if known is not None:
-        return known
-    base, (_, n, k, _, row, *_) = b.base, product.sizes
-    if type(base) is np.ndarray and base.size == b.size and base.T.strides == b.strides:
-        matrix, owner = b, base  # a transposed matrix, whose view may be another one each time
-    else:
-        turned = b.shape != (k, n) or (k == n > 1 == row and b.flags.c_contiguous)  # stored as rows of columns
-        matrix, owner = b.T if turned else b, b
-    words = product.words
-    together, lines, kept = (1, k, b.dtype) if words is None else (words.each, words.lines(k), words.kept(b.dtype))
-    lanes = VECTORS * target().vector // (kept.itemsize * together)
-    how = ("product", row == 1, lanes, together, lines)
-    panels = packed_weights.find(owner, how)
-    if panels is None:
-        if not packed_weights.keeps(owner, how):
-            return product, b
-        panels = panels_of(matrix, words, product.sizes[6], (-(-n // lanes), lines, lanes, together), kept)
-        packed_weights.add(owner, how, panels)
-    first, last, wider = product.sizes[:4], product.sizes[6:-1], kept.itemsize // b.itemsize
-    sizes = *first, lanes * wider, lines * together * wider, *last, PACKED
-    ready = product._replace(sizes=sizes, keeps=False), panels
-    if owner is b:
-        packed_weights.note(b, how, call, ready)
-    return ready
 
 
 _ZEROS = np.zeros(64)
@@ -357,43 +326,75 @@ def _planned(
         result: the dtype of the products; ``dtype`` replaces any but bfloat16 of sums of a single chunk of words.
         sums: whether B's rows are added up. It is not a weight then, whose panels would be kept.
     """
-    (m, n), size, chosen = shape[-2:], dtype.itemsize, target()
-    width, count, stored = chosen.vector // size, len(places[2]), stored or (dtype.name, dtype.name)
-    words = words_of(by := multiplied_by(stored), stored[1])
-    lanes, height = VECTORS * width, stripe_heights(chosen.registers, by)[0]
-    parts = STORED[stored[1]].parts if groups else 1
+    (m, n), count, stored = shape[-2:], len(places[2]), stored or (dtype.name, dtype.name)
+    sizes, widens, how = (m, n, k), stored[1] != dtype.name, _arithmetic_of(dtype, stored, k, groups)
+    result = dtype if result is None or how.words is None or dtype is int32 or how.chunk < k else result
+    width, registers = target().vector // dtype.itemsize, target().registers
+    kernel = template_kernel(product, dtype, width, registers, how.by, a_line[1], *stored, result)
+    if kernel is None:
+        return None
+    reads, block = _blocks_of(how, sizes, b_line, widens)
+    products = how.multiplications(m, n, k)
+    work = products / MULTIPLICATIONS_PER_ELEMENT
+    team = min(threads.COUNT, int(count * work) // threads.LEAST)
+    ahead = _WAKING / products if team == 2 and count == 1 else 0.0
+    high, wide = _part(m, n, -(-team // count), how.height, how.lanes, rows, ahead)
+    parts = count, -(-m // high), -(-n // wide)
+    b_steps = (1, b_line[0]) if b_line[1] else (b_line[0], 1)
+    grouping = (k // groups, groups, how.span) if groups else ()
+    numbers = (*sizes, a_line[0], *b_steps, how.chunk, block, high, wide, *parts[1:], reads, *grouping)
+    room = copied_bytes(a_line[1], how.by) + block * how.column
+    large = k * n >= _WORTH_KEEPING if how.words is not None else not widens and k * n * how.size >= _FAR
+    keeps = large and (m <= _FEW_ROWS or dtype is int32) and not sums and len(shape) == 2
+    pieces = math.prod(parts)
+    return Product(kernel, shape, places, numbers, pieces, count * work / pieces, room, keeps, how.words, result)
+
+
+class _Arithmetic(NamedTuple):
+    """How numbers of some dtypes are multiplied, and the chunks in which the products are added up."""
+
+    by: str  #: the instructions; see `multiplied_by`
+    words: Words | None  #: of B, if words are multiplied
+    size: int  #: the bytes of a unit of B
+    parts: int  #: the numbers in a unit of B
+    chunk: int  #: the units of a chunk of a sum
+    span: int  #: the units that are divided into chunks together
+    lanes: int  #: the columns of a panel of B
+    height: int  #: the most rows of a stripe of A
+    column: int  #: the bytes of a column of a panel
+
+    def multiplications(self, m: int, n: int, k: int) -> float:
+        """Return the multiplications of a product, by the time that they take."""
+        rate = 1 if self.words is None else _AMX_RATE if self.by == "amx" else self.words.each
+        return m * n * k * self.parts / rate
+
+
+def _arithmetic_of(dtype: Any, stored: tuple[str, str], k: int, groups: int) -> _Arithmetic:
+    """Return how numbers are multiplied, for sums of ``k`` units; see `_planned`."""
+    by, size = multiplied_by(stored), dtype.itemsize
+    words, parts = words_of(by, stored[1]), STORED[stored[1]].parts if groups else 1
     chunk, span = _chunk_of_groups(k // groups, k, parts) if groups else (chunk_of(k, size), k)
     if words is not None:
         size = words.bits // 8
-        chunk = words.lines(-(-k // -(-k * size // (MOST_BYTES if by == "amx" else CHUNK_BYTES)))) * words.each
-    result = dtype if result is None or words is None or dtype is int32 or chunk < k else result
-    kernel = template_kernel(product, dtype, width, chosen.registers, by, a_line[1], *stored, result)
-    if kernel is None:
-        return None
+        most = MOST_BYTES if by == "amx" else CHUNK_BYTES
+        chunk = words.lines(-(-k // -(-k * size // most))) * words.each
+    lanes, height = VECTORS * (target().vector // dtype.itemsize), stripe_heights(target().registers, by)[0]
     column = chunk * parts * size + (dtype.itemsize if by == "dots" else 0)
-    most = max(1, _block_bytes() // (column * lanes)) * lanes
-    block = -(-n // (-(-n // most) * lanes)) * lanes  # all of about one size
-    copies = m >= (_SOME_ROWS if b_line[0] * size >= _APART else _MANY_ROWS) and k * n * size > _IN_FIRST_CACHE
-    if widens := stored[1] != dtype.name:
-        copies = m > height or words is not None
-    how = COLUMNS if b_line[1] else ROWS if copies else IN_PLACE
-    if m <= height and widens and how != IN_PLACE:  # each panel is used once
-        block = lanes if how == COLUMNS else min(block, _FEW_PANELS * lanes)
-    rate = 1 if words is None else _AMX_RATE if by == "amx" else words.each
-    work = m * n * k * parts / (MULTIPLICATIONS_PER_ELEMENT * rate)
-    team = min(threads.COUNT, int(count * work) // threads.LEAST)
-    ahead = _WAKING / (m * n * k * parts / rate) if team == 2 and count == 1 else 0.0
-    high, wide = _part(m, n, -(-team // count), height, lanes, rows, ahead)
-    down, across = -(-m // high), -(-n // wide)
-    b_row, b_column = (1, b_line[0]) if b_line[1] else (b_line[0], 1)
-    grouping = (k // groups, groups, span) if groups else ()
-    sizes = (m, n, k, a_line[0], b_row, b_column, chunk, block, high, wide, down, across, how, *grouping)
-    pieces = count * down * across
-    room = copied_bytes(a_line[1], by) + block * column
-    keeps = k * n * size >= _FAR if words is None else k * n >= _WORTH_KEEPING
-    keeps = keeps and (m <= _FEW_ROWS or dtype is int32) and (words is not None or not widens)
-    keeps = keeps and not sums and len(shape) == 2
-    return Product(kernel, shape, places, sizes, pieces, count * work / pieces, room, keeps, words, result)
+    return _Arithmetic(by, words, size, parts, chunk, span, lanes, height, column)
+
+
+def _blocks_of(how: _Arithmetic, sizes: Shape, b_line: tuple[int, bool], widens: bool) -> tuple[int, int]:
+    """Return how the kernel reads B, and the columns of B that it reads at a time: blocks of about one size."""
+    m, n, k = sizes
+    copies = m >= (_SOME_ROWS if b_line[0] * how.size >= _APART else _MANY_ROWS) and k * n * how.size > _IN_FIRST_CACHE
+    if widens:
+        copies = m > how.height or how.words is not None
+    reads = COLUMNS if b_line[1] else ROWS if copies else IN_PLACE
+    most = max(1, _block_bytes() // (how.column * how.lanes)) * how.lanes
+    block = -(-n // (-(-n // most) * how.lanes)) * how.lanes
+    if m <= how.height and widens and reads != IN_PLACE:  # each panel is used once
+        block = how.lanes if reads == COLUMNS else min(block, _FEW_PANELS * how.lanes)
+    return reads, block
 
 
 def multiplied_by(stored: tuple[str, str]) -> str:
