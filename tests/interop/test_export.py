@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -386,11 +387,44 @@ def test_what_depends_on_values_or_sizes_is_refused_with_its_line(tmp_path: Path
     )
 
 
-def test_what_is_written_as_steps_is_named(tmp_path: Path) -> None:
-    """Along a dimension of any size, as the number of steps would depend on it."""
-    with pytest.raises(ExportError) as caught:
-        onnx.export(lambda x: x.cumprod(0), (floats(3),), tmp_path / "a.onnx", dynamic={"x": {0: "n"}})
-    assert caught.value.__notes__[-1].startswith("ONNX has no cumprod(), which is written as steps whose number")
+STEPS: dict[str, Any] = {
+    "cumprod": lambda x: x.cumprod(0),
+    "cumprod of examples": lambda x: func.vmap(lambda row: row.cumprod(0))(x.T),
+    "cummax": lambda x: x.cummax(0),
+    "cummin": lambda x: x.cummin(0),
+    "logcumsumexp": lambda x: x.logcumsumexp(0),
+    "searchsorted": lambda x: burnpy.searchsorted(x[:, 0].sort(0)[0], x, right=True),
+    "gradient": func.grad(lambda x: x.cumprod(0).sum()),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_of_any_number_are_loops(name: str, tmp_path: Path) -> None:
+    f = STEPS[name]
+    onnx.export(lambda x: f(x), (floats(3, 2),), tmp_path / "a.onnx", dynamic={"x": {0: "n"}})
+    for size in (1, 2, 9):
+        x = floats(size, 2)
+        x = x if name == "gradient" else x.masked_fill(x > 1.5, math.nan)
+        assert all(each.relative < 1e-5 for each in onnx.verify(tmp_path / "a.onnx", lambda x: f(x), (x,)))
+
+
+@pytest.mark.parametrize("reduce", ["prod", "amin", "amax", "mean"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_any_number_of_updates(reduce: Any, dtype: str, tmp_path: Path) -> None:
+    """onnxruntime adds and multiplies no float16."""
+
+    def updated(x: Any, index: Any, src: Any) -> Any:
+        places = index.unsqueeze(1).expand(*src.shape)
+        return x.scatter_reduce(0, places, src, reduce), x.index_reduce(0, index, src, reduce, include_self=False)
+
+    def given(count: int) -> tuple[Any, ...]:
+        index = IntTensor[NumPy].arange(0, count) * 3 % 4
+        return floats(4, 2).to_dtype(dtype), index, floats(count, 2).to_dtype(dtype)
+
+    onnx.export(updated, given(5), tmp_path / "a.onnx", dynamic={"index": {0: "n"}, "src": {0: "n"}})
+    for count in (1, 9):
+        found = onnx.verify(tmp_path / "a.onnx", updated, given(count))
+        assert all(each.relative < (1e-5 if dtype == "float32" else 3e-3) for each in found)
 
 
 def test_convolutions_by_spectra_of_any_length(tmp_path: Path) -> None:

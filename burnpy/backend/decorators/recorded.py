@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from burnpy.backend.plans.blocks import Block
 
 
-Decomposes: TypeAlias = Callable[[Operation, tuple[Any, ...]], bool]
-"""A function of an operation and all arguments of a call."""
+Decomposes: TypeAlias = Callable[[Operation, tuple[Any, ...]], Callable[..., Any] | None]
+"""Returns what is recorded in place of an operation with these arguments, such as its default; None for itself."""
 
 VALUE_DEPENDENT = frozenset(("nonzero",))
 """The operations whose results have shapes that depend on values."""
@@ -61,7 +61,7 @@ class Recorded(Decorator[I], Generic[I]):
         super().__init__(inner)
         del self.discrete  # a reference to itself, which would keep the recording until garbage is collected
         self.decomposes = decomposes
-        """Returns True for an operation to record as those of its default; None for never."""
+        """None if each operation is recorded as itself."""
         self.eager_checks, self.sizes_vary = False, decomposes is not None
         self.operand_dtype = None
         self.recording = Recording()
@@ -187,8 +187,10 @@ class Recorded(Decorator[I], Generic[I]):
 
     def around(self, op: Operation, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call the inner backend and record the call."""
-        if op.name in COMPOSED or (self.decomposes is not None and self.decomposes(op, args)):
+        if op.name in COMPOSED:
             return op.function(self, *args)
+        if self.decomposes is not None and (composed := self.decomposes(op, args)) is not None:
+            return composed(self, *args)
         name = op.name
         if name == "to_numpy":
             self._refuse_read()

@@ -276,6 +276,7 @@ class Indexing(OperationsBase):
         flops=lambda src: prod(src),
         vjp=(index_reduce_x_vjp, index_reduce_src_vjp),
         jvp=(index_reduce_x_vjp, index_reduce_src_jvp),
+        onnx="shapes.index_reduce",
     )
     def index_reduce(self, x: Real, dim: Dim, index: Int, src: Real, reduce: str) -> Real:
         """Return a copy of x with src reduced ("prod", "amin", "amax") into the slices at a 1-d ``index`` of ``dim``.
@@ -292,7 +293,7 @@ class Indexing(OperationsBase):
         combined = combine(self.index_select(x, dim, ordered), totals)
         return self.index_put(x, dim, ordered, combined)  # the last duplicate, which holds the whole total, wins
 
-    @derived(NONDIFFERENTIABLE)
+    @derived(NONDIFFERENTIABLE, onnx="reductions.index_order")
     def index_order(self, index: Int, size: int) -> Int:
         """Stable argsort of a 1-d ``index`` with values in [0, size).
 

@@ -21,7 +21,7 @@ from burnpy.func.pytree import flatten
 from burnpy.interop.onnx.operators.control_flow import Graph, run
 from burnpy.interop.onnx.operators.table import Conditional, rule_of
 from burnpy.interop.onnx.reader import BUFFERS, read
-from burnpy.interop.onnx.sizes import Size, symbols_of
+from burnpy.interop.onnx.sizes import LOOPS, Size, symbols_of
 from burnpy.interop.onnx.tracing import (
     Inputs,
     MissingResultError,
@@ -42,14 +42,6 @@ OLDEST = 18
 """The first opset that has the operators of all rules."""
 
 _version = cache(version)  # which searches all installed packages
-
-STEPPED = {
-    **{name: f"{name}()" for name in ("cumprod", "logcumsumexp", "searchsorted")},
-    "cummax_index": "cummax()",
-    "cummin_index": "cummin()",
-    "index_order": "scatter_reduce() or index_reduce()",
-}
-"""The functions of operations that ONNX lacks, and that are written as steps whose number depends on a size."""
 
 _MULTIPLE = 16
 """The largest multiple to which sizes that nothing divides are rounded."""
@@ -119,16 +111,18 @@ def export(
     given = inputs_of(model, inputs)
     symbols, numbers = symbols_of(given.named, given.call.leaves, dynamic or {})
     defaults: set[str] = set()
-    stepped: set[str] = set()
+    stepped: dict[str, Callable[..., Any]] = {}
+    loops: Mapping[str, Callable[..., Any]] = {}
 
-    def decomposes(op: Operation, args: tuple[Any, ...]) -> bool:
+    def decomposes(op: Operation, args: tuple[Any, ...]) -> Callable[..., Any] | None:
         rule = rule_of(op)
         if op.required:
-            return False
-        stepped.update({op.name} & STEPPED.keys())
+            return None
+        if op.name in LOOPS:
+            stepped[op.name] = LOOPS[op.name]
         if isinstance(rule, Conditional) and (opset < rule.since or (rule.when is not None and not rule.when(*args))):
-            return True
-        return rule is None or op.name in defaults
+            rule = None
+        return loops.get(op.name, op.function) if rule is None or op.name in defaults else None
 
     least = 1
     while True:
@@ -143,13 +137,10 @@ def export(
             if least > 1:
                 raise unknown.args[0] from None
             least = _MULTIPLE
-        except ExportError as error:
-            for name in stepped if symbols else ():
-                error.add_note(
-                    f"ONNX has no {STEPPED[name]}, which is written as steps whose number depends on the size of its "
-                    "dimension: make that dimension static"
-                )
-            raise
+        except ExportError:
+            if not symbols or loops or not stepped:
+                raise
+            loops = stepped  # as the number of steps may be what differs between the recordings
     first = recorded[0]
     named = {number: name for name, number in given.named.items()}
     sizes: dict[tuple[int, ...], str] = {}

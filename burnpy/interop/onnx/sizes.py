@@ -1,16 +1,23 @@
-"""Sizes that vary: their symbols, and how numbers that differ between the recordings of a model follow from them."""
+"""Sizes that vary: their symbols, how numbers that differ between the recordings of a model follow from them, and loops
+whose number of steps does."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
+from burnpy.backend.dtypes import is_inexact, kind_of
 from burnpy.backend.errors import ArgumentError
 from burnpy.backend.plans.recording import Ref
-from burnpy.tensor.tensor_base import describe
+from burnpy.func.control_flow.scan_and_cond import scan, while_loop
+from burnpy.interop.onnx.operators.table import CLASSES, arange
+from burnpy.tensor.joining import maximum, minimum, where
+from burnpy.tensor.levels import working_on
+from burnpy.tensor.tensor_base import describe, new_tensor
 
 
 class Symbol(NamedTuple):
@@ -345,3 +352,72 @@ def _shift(values: tuple[float, ...], size: tuple[int, ...], inverse: Callable[[
     slope = (last - first) / (size[high] - size[low])
     place = first / slope if slope else math.nan
     return round(place) - size[low] if math.isfinite(place) else 0
+
+
+def _running(combine: Callable[[Any, Any], Any], x: Any, dim: int) -> Any:
+    """Combine each element of a tensor with all before it along a dimension, twice as many in each step."""
+    count, order = x.shape[dim], arange(x.shape[dim], x.device)
+    places = order.reshape(count, *(1,) * (x.ndim - dim - 1))
+
+    def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
+        width, out = state
+        before = out.index_select(dim, (order - width).clamp(min=0))
+        return width * 2, where(places >= width, combine(before, out), out)
+
+    one = type(order).full((), 1, device=x.device)
+    return while_loop(lambda state: state[0] < count, step, (one, x))[1]
+
+
+def _running_index(extreme: Callable[[Any, Any], Any], x: Any, dim: int) -> Any:
+    """Return the index of the extreme up to each element, of equal ones the last."""
+    best = _running(extreme, x, dim)
+    places = arange(x.shape[dim], x.device).reshape(x.shape[dim], *(1,) * (x.ndim - dim - 1))
+    return _running(maximum, where((x == best) | (x != x), places, 0), dim)
+
+
+def _search(sequence: Any, values: Any, right: bool) -> Any:
+    """Return the places of values in a sequence; each step moves one of two bounds to the middle."""
+    low = arange(values.numel(), values.device).reshape(*values.shape) * 0
+
+    def step(bounds: tuple[Any, Any]) -> tuple[Any, Any]:
+        low, high = bounds
+        middle = (low + high) // 2
+        found = sequence.gather(-1, middle.clamp(max=sequence.shape[-1] - 1))
+        x, y = (values, found) if right else (found, values)
+        before = (x < y) | ((y != y) & (x == x))  # NaN is last
+        passed = (~before if right else before) & (low < high)
+        return where(passed, middle + 1, low), where(passed, high, middle)
+
+    return while_loop(lambda bounds: (bounds[0] < bounds[1]).any(), step, (low, low + sequence.shape[-1]))[0]
+
+
+def _recurrence(factor: Any, x: Any, dim: int) -> Any:
+    """Return what each step adds to the last result, multiplied by a factor."""
+
+    def step(y: Any, slices: tuple[Any, Any]) -> tuple[Any, Any]:
+        return (new := slices[0] * y + slices[1]), new
+
+    xs = factor.movedim(dim, 0), x.movedim(dim, 0)
+    return scan(step, xs[1].sum(dim=0) * 0.0, xs)[1].movedim(0, dim)
+
+
+def _of_primitives(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a backend and primitives, given one of tensors."""
+
+    def function(b: Any, *args: Any) -> Any:
+        tensors = [new_tensor(CLASSES[kind_of(x.dtype)], b, x) if hasattr(x, "dtype") else x for x in args]
+        with working_on(b):  # and not on the level of a vmap around it
+            return f(*tensors)._primitive
+
+    return function
+
+
+LOOPS: Mapping[str, Callable[..., Any]] = {
+    "cumprod": _of_primitives(lambda x, dim: _running(operator.mul, x if is_inexact(x.dtype) else x.int("int64"), dim)),
+    "logcumsumexp": _of_primitives(lambda x, dim: _running(lambda a, b: a.logaddexp(b), x, dim)),
+    "cummax_index": _of_primitives(lambda x, dim: _running_index(maximum, x, dim)),
+    "cummin_index": _of_primitives(lambda x, dim: _running_index(minimum, x, dim)),
+    "recurrence": _of_primitives(_recurrence),
+    "searchsorted": _of_primitives(_search),
+}
+"""The operations that ONNX lacks and whose defaults are steps, whose number depends on a size, as loops."""

@@ -212,7 +212,7 @@ def traces(
         inputs: its inputs.
         symbols: the dimensions that vary.
         given: the numbers of the symbols in the inputs.
-        decomposes: returns True for an operation to record as those of its default.
+        decomposes: returns what is recorded in place of an operation, such as its default.
         least: a number by which the model may divide sizes, although no result shows it.
     """
     if not symbols:

@@ -422,6 +422,7 @@ def write_topk(g: GraphWriter, x: Operand, dim: int, k: Any, largest: bool) -> A
 
 
 write_argsort = rule(lambda g, x, dim, descending: write_topk(g, x, dim, x.shape[dim], descending)[1])
+write_index_order = rule(lambda g, index, size: write_argsort(g, index, 0, False))
 write_argmax = rule(lambda g, x, dim, keepdim: g.node("ArgMax", x, axis=dim, keepdims=int(keepdim)))
 write_argmin = rule(lambda g, x, dim, keepdim: g.node("ArgMin", x, axis=dim, keepdims=int(keepdim)))
 write_softmax, write_log_softmax = along("Softmax"), along("LogSoftmax")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -419,32 +420,27 @@ def write_linspace(g: GraphWriter, start: Any, stop: Any, num: Any, dtype: DType
     return g.node("Cast", g.node("Where", g.node("Equal", order, steps), last, line), to=dtype)
 
 
-def element_update(reduction: str) -> Callable[..., Any]:
-    """Return the rule of an update of elements at an index."""
-
-    def write(g: GraphWriter, x: Operand, dim: int, index: Operand, src: Operand) -> Any:
-        dtype = common_dtype(x, src)
-        axes = range(len(index.shape))
-        inside = g.sizes([0] * len(axes)), g.node("Shape", index), g.sizes(axes)  # src may be larger
-        values = g.node("Slice", g.cast(src, dtype), *inside)
-        return g.node("ScatterElements", g.cast(x, dtype), index, values, axis=dim, reduction=reduction)
-
-    return write
+def write_scatter(g: GraphWriter, x: Operand, dim: int, index: Operand, src: Operand, reduction: str = "none") -> Any:
+    """Write the update of elements at an index."""
+    axes = range(len(index.shape))
+    inside = g.sizes([0] * len(axes)), g.node("Shape", index), g.sizes(axes)  # src may be larger
+    return _updated(g, x, dim, index, src, reduction, lambda values: g.node("Slice", values, *inside))
 
 
-write_scatter, write_scatter_add = element_update("none"), element_update("add")
+def write_index_put(g: GraphWriter, x: Operand, dim: int, index: Operand, src: Operand, reduction: str = "none") -> Any:
+    """Write the update of the slices at a 1-d index."""
+    column = g.node("Unsqueeze", index, g.sizes([k for k in range(len(src.shape)) if k != dim]))
+    return _updated(g, x, dim, g.node("Expand", column, g.node("Shape", src)), src, reduction)
 
 
-def index_update(reduction: str) -> Callable[..., Any]:
-    """Return the rule of an update of the slices at a 1-d index."""
-
-    def write(g: GraphWriter, x: Operand, dim: int, index: Operand, src: Operand) -> Any:
-        dtype = common_dtype(x, src)
-        column = g.node("Unsqueeze", index, g.sizes([k for k in range(len(src.shape)) if k != dim]))
-        places = g.node("Expand", column, g.node("Shape", src))
-        return g.node("ScatterElements", g.cast(x, dtype), places, g.cast(src, dtype), axis=dim, reduction=reduction)
-
-    return write
+def _updated(g: GraphWriter, x: Operand, dim: int, index: Any, src: Operand, reduction: str, of: Any = str) -> Any:
+    """Write a ScatterElements of ``of(src)``; onnxruntime combines no floats of 16 bits."""
+    dtype = common_dtype(x, src)
+    wide = float32 if reduction != "none" and is_float(dtype) and dtype.itemsize == 2 else dtype
+    values = g.cast(x, wide), index, of(g.cast(src, wide))
+    return g.cast(Operand(g.node("ScatterElements", *values, axis=dim, reduction=reduction), (), wide), dtype)
 
 
-write_index_put, write_index_add = index_update("none"), index_update("add")
+write_scatter_add, write_index_add = partial(write_scatter, reduction="add"), partial(write_index_put, reduction="add")
+_COMBINED = {name: reduction for reduction, name in REDUCTIONS.items()}
+write_index_reduce = rule(lambda g, *args: write_index_put(g, *args[:-1], reduction=_COMBINED[args[-1]]))
