@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 import burnpy
 from burnpy import IntTensor, Tensor
+from extras import imported, require
 
 if TYPE_CHECKING:  # imported where they are first used, as they take long
     from rich.console import Console
@@ -30,6 +30,7 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the split, the weights, the order and the dropout")
     parser.add_argument("--out", type=Path, default=Path("out"), metavar="FOLDER", help="where the picture goes")
     options = parser.parse_args()
+    require("sklearn", "matplotlib", "rich")
     how_long = f", in about {round(2 + SECONDS * options.epochs)} seconds" if options.backend == "numpy" else ""
     print(f"A convolutional network learns to read handwritten digits{how_long} …", flush=True)
     return options
@@ -37,7 +38,7 @@ def command_line() -> argparse.Namespace:
 
 def load_digits() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """Return the images, (1797, 1, 8, 8) with pixels in 0 … 1, and what they show, (1797,)."""
-    digits: Any = import_module("sklearn.datasets").load_digits()  # which has no types
+    digits: Any = imported("sklearn.datasets").load_digits()
     return (digits.images[:, None] / 16).astype(np.float32), digits.target.astype(np.int64)
 
 
@@ -149,7 +150,7 @@ def plot(
     shown: int = 6,
 ) -> None:
     """Draw the loss, the accuracy and up to ``shown`` misread images to a PNG file."""
-    figure: Any = import_module("matplotlib.figure").Figure(figsize=(10, 6.4), layout="constrained")
+    figure: Any = imported("matplotlib.figure").Figure(figsize=(10, 6.4), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=[2, 1])
 
     epochs = range(1, len(learned.loss) + 1)

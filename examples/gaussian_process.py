@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -23,6 +22,7 @@ from burnpy import Autodiff, Gradients, Tensor, linalg
 from burnpy.backend import Backend, NumPy
 from burnpy.distributions import MultivariateNormal
 from burnpy.optim import LBfgs
+from extras import imported
 from pictures import draw_process
 
 B = TypeVar("B", bound=Backend)
@@ -78,7 +78,7 @@ def predicted(
 
 def measurements() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return times in years and CO₂ in ppm, the means of the months that have measurements."""
-    weeks: Any = import_module("statsmodels.datasets.co2").load().data["co2"].dropna()
+    weeks: Any = imported("statsmodels.datasets.co2").load().data["co2"].dropna()
     months: Any = weeks.resample("MS").mean().dropna()
     return months.index.year.to_numpy() + (months.index.month.to_numpy() - 0.5) / 12, months.to_numpy()
 

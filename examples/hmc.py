@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import numpy.typing as npt
 from burnpy import Generator, Tensor, compiled, func
 from burnpy.backend import NumPy
 from burnpy.distributions import Gamma, MultivariateNormal, Normal
+from extras import imported
 from pictures import draw_chains
 
 Array = npt.NDArray[Any]
@@ -129,7 +129,7 @@ def exact(x: Array, y: Array) -> tuple[Array, Array]:
 
 def sample(count: int, out: Path) -> None:
     """Sample the posterior, print how well the chains agree with each other and with it, and draw them."""
-    data: Any = import_module("sklearn.datasets").load_diabetes()
+    data: Any = imported("sklearn.datasets").load_diabetes()
     x = (data.data - data.data.mean(axis=0)) / data.data.std(axis=0)
     y = (data.target - data.target.mean()) / data.target.std()
     size = x.shape[1] + 1

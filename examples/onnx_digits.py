@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from burnpy.backend import NumPy
 from burnpy.interop import onnx
 from burnpy.nn import BatchNorm, Conv2d, Flatten, Linear, MaxPool2d, Relu, Sequential
 from burnpy.optim import Adam, GradientsParams
+from extras import imported, require
 
 Train = Autodiff[NumPy]
 
@@ -39,6 +39,7 @@ def learn(model: Any, x: Tensor[Autodiff[NumPy]], y: IntTensor[Autodiff[NumPy]],
 def main(steps: int = 60) -> None:
     """Train, write, run elsewhere, read and train again."""
     burnpy.manual_seed(0)
+    require("onnxruntime", extra="onnx")
     images, labels = digits_report.load_digits()
     x, y = Tensor.from_data(images, device=Train), IntTensor.from_data(labels, device=Train)
     low = np.flatnonzero(labels < 5)
@@ -56,7 +57,7 @@ def main(steps: int = 60) -> None:
 
     path = Path(tempfile.mkdtemp()) / "digits.onnx"
     onnx.export(model.valid(), (x[:1].inner(),), path, dynamic={"x": {0: "batch"}}, outputs=("logits",))
-    session: Any = import_module("onnxruntime").InferenceSession(path)
+    session: Any = imported("onnxruntime", extra="onnx").InferenceSession(path)
     (logits,) = session.run(None, {session.get_inputs()[0].name: images})
     print(f"{path.name}: {path.stat().st_size:,} bytes")
     print(f"onnxruntime reads {np.mean(logits.argmax(1)[low] == labels[low]):.0%} of the digits 0 to 4 as they are")

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
 
+from extras import imported, require
+
+require("matplotlib")  # now, not after a training
 Array = npt.NDArray[Any]
 
 
 def figure(width: float, height: float) -> Any:  # matplotlib is only partly typed
     """Return an empty figure of a size in inches."""
-    return Figure(figsize=(width, height), layout="constrained")
+    return imported("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
 
 
 def saved(picture: Any, path: Path) -> Path:

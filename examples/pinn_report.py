@@ -8,8 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
 
+from extras import imported, require
+
+require("matplotlib")  # now, not after a training
 Array: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -61,7 +63,7 @@ def relative_error(computed: Array, expected: Array) -> float:
 
 def plot(times: Array, places: Array, learned: Array, expected: Array, losses: list[float], path: Path) -> Path:
     """Plot both solutions, their difference, three moments and the loss to a PNG file; return its path."""
-    figure: Any = Figure(figsize=(11, 6.8), layout="constrained")  # matplotlib is only partly typed
+    figure: Any = imported("matplotlib.figure").Figure(figsize=(11, 6.8), layout="constrained")
     above, below = figure.subfigures(2, 1)
 
     difference = learned - expected

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -24,6 +23,7 @@ from burnpy.data import ArrayDataset, Batch, Loader, collate
 from burnpy.nn import Gru, Linear, Module, rebound
 from burnpy.optim import AdamW, OneCycleLr
 from burnpy.train import ByGlobalNorm, Learner, Step
+from extras import imported
 from pictures import draw_series
 
 B = TypeVar("B", bound=Backend)
@@ -88,7 +88,7 @@ def continued(model: Forecaster[I], x: Tensor[I], years: int) -> Tensor[I]:
 def train(epochs: int, seed: int, out: Path) -> None:
     """Train on the years before the split, print the errors on those after it, and draw the forecasts."""
     burnpy.manual_seed(seed)
-    table: Any = import_module("statsmodels.datasets.sunspots").load().data
+    table: Any = imported("statsmodels.datasets.sunspots").load().data
     years, spots = table["YEAR"].to_numpy().astype(int), table["SUNACTIVITY"].to_numpy()
     first = int(np.searchsorted(years, SPLIT))
     x = np.sqrt(spots) / 5 - 1  # as the numbers vary the more the higher they are

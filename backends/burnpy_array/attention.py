@@ -73,7 +73,9 @@ class ArrayAttention(ArrayBase):
 
 
 class Limits:
-    """Upper limits of the scores: minus infinity for keys that a query does not attend to, infinity for others.
+    """Upper limits of the scores: minus infinity for keys that a query does not attend to, NaN for others.
+
+    `fmin` ignores NaN: masked scores become minus infinity, even those that are NaN, and others stay as they are.
 
     Args:
         b: the backend.
@@ -101,15 +103,14 @@ class Limits:
         self.shared: Any = None if allowed is None else self._limits(allowed)
 
     def _limits(self, allowed: Any) -> Any:
-        infinity = self.dtype.type(math.inf)
-        return self.xp.where(allowed, infinity, -infinity)
+        return self.xp.where(allowed, self.dtype.type(math.nan), self.dtype.type(-math.inf))
 
     def apply(self, scores: Any, start: int, stop: int) -> None:
         """Limit the scores of a block, in place."""
         if self.shared is not None:
-            self.xp.minimum(scores, self.shared, out=scores)
+            self.xp.fmin(scores, self.shared, out=scores)
         if self.own is not None:
-            self.xp.minimum(scores, self._limits(self.own[self.which[start:stop]]), out=scores)
+            self.xp.fmin(scores, self._limits(self.own[self.which[start:stop]]), out=scores)
 
 
 def _blocks(b: ArrayAttention, begin: int, end: int, each: int, dtype: Any) -> list[tuple[int, int]]:

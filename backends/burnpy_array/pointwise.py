@@ -125,9 +125,10 @@ class ArrayArithmetic(ArrayBase):
 
 def division_by_zero(operation: str, x: Any) -> ArgumentError:
     """Return the error for dividing an int primitive by zero."""
+    words = {"floor_divide": "integer division"}  # of the operators, and of div() that rounds
     return ArgumentError(
-        f"{operation} of {x.dtype} divides by zero; ints have no infinity: convert to float first, "
-        "or replace the zeros of the divisor"
+        f"{words.get(operation, operation)} of {x.dtype} divides by zero; ints have no infinity: convert to float "
+        "first, or replace the zeros of the divisor"
     )
 
 

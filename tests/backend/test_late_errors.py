@@ -44,7 +44,7 @@ MISTAKES: list[tuple[Callable[[Any, Any], Any], Any, type[BurnpyError], str]] = 
     (lambda x, i: x.scatter_add(0, i, x), [[1, 1, 2]], IndexRangeError, r"scatter_add\(\) got index 2"),
     (lambda x, i: i.one_hot(3), [0, 3], IndexRangeError, r"one_hot\(\) got index 3 along dim 1, of size 3"),
     (lambda x, i: burnpy.cross_entropy(x, i), [0, 3], IndexRangeError, r"cross_entropy\(\) got index 3"),
-    (lambda x, i: i // (i - 4), [4, 5], ArgumentError, "floor_divide of int64 divides by zero"),
+    (lambda x, i: i // (i - 4), [4, 5], ArgumentError, "integer division of int64 divides by zero"),
     (lambda x, i: i % (i - 4), [4, 5], ArgumentError, "remainder of int64 divides by zero"),
 ]
 DRAWING: list[tuple[Callable[[Any, Any], Any], Any, type[BurnpyError], str]] = [

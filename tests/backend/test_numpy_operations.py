@@ -181,9 +181,9 @@ def test_ints_wrap_and_compare() -> None:
 
 def test_int_division_by_zero() -> None:
     x = array([1, 2], int32)
-    for name in ("floor_divide", "remainder"):
+    for name, words in (("floor_divide", "integer division"), ("remainder", "remainder")):
         for zero in (0, array([1, 0], int32)):
-            with pytest.raises(ArgumentError, match=f"{name} of int32 divides by zero; .* convert to float"):
+            with pytest.raises(ArgumentError, match=f"{words} of int32 divides by zero; .* convert to float"):
                 getattr(D, name)(x, zero)
 
 

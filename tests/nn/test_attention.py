@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from itertools import pairwise, product
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, cat
+from burnpy import Autodiff, BoolTensor, Generator, IntTensor, Tensor, cat, func
 from burnpy.backend import NumPy, errors
 from burnpy.nn import (
     KeyValueCache,
@@ -324,6 +325,27 @@ def test_a_query_without_keys_has_no_gradient(options: dict[str, Any]) -> None:
     grads, expected = attend(added).backward(), attend(BoolTensor[Train].from_data(allowed)).backward()
     np.testing.assert_allclose(grads[q].to_numpy(), expected[q].to_numpy(), rtol=1e-9, atol=1e-12)
     assert (grads[added].to_numpy()[~allowed] == 0.0).all()
+
+
+@pytest.mark.parametrize("size", [2, 40])
+@pytest.mark.parametrize("value", [3e38, math.inf, math.nan])
+def test_masked_keys_do_not_matter(size: int, value: float) -> None:
+    """Neither does their product with a query, which may be NaN; derivatives take a product with the keys."""
+    rng = np.random.default_rng(0)
+    q, k, v = (Tensor[NumPy].from_data(rng.normal(size=(size, 2)), dtype="float32") for _ in range(3))
+    masked = BoolTensor[NumPy].full((size,), True).at[-1].set(False)
+    expected = F.scaled_dot_product_attention(q, k[:-1], v[:-1])
+    with np.errstate(invalid="ignore"):
+        found = F.scaled_dot_product_attention(q, k.at[-1].set(value), v, masked)
+    np.testing.assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-5)
+    if value < math.inf:
+
+        def curvature(k: Any, v: Any, mask: Any) -> Any:
+            slope: Any = func.grad(lambda q: F.scaled_dot_product_attention(q, k, v, mask).sum())
+            return func.grad(lambda q: slope(q).sum())(q).to_numpy()
+
+        given = curvature(k[:-1], v[:-1], None)
+        np.testing.assert_allclose(curvature(k.at[-1].set(value), v, masked), given, rtol=1e-4, atol=1e-5)
 
 
 def test_weights_on_request_are_those_that_sum_the_values() -> None:

@@ -9,8 +9,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, IntTensor, Tensor, func, special
+from burnpy import Autodiff, IntTensor, Tensor, cat, func, special
 from burnpy.backend import NumPy
+from burnpy.backend.dtypes import epsilon
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from tests.rows import every_row
 
@@ -99,6 +100,18 @@ def test_log_ndtr_is_finite_far_out() -> None:
     np.testing.assert_allclose(grads[x].to_numpy(), [1e5, 300.0033332592640, 0.0], rtol=1e-9)
     second = func.hessian(lambda t: special.log_ndtr(t).sum())(x.inner())
     np.testing.assert_allclose(np.diag(second.to_numpy()), [-1.0, -1 + 1 / 300**2, 0.0], atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_the_curvature_of_log_ndtr_is_minus_1_as_far_as_numbers_reach(dtype: str) -> None:
+    x = Tensor[NumPy].from_data([-np.inf, -5e4, -1e4, -500.0, -70.0], dtype=dtype)
+    if dtype in ("float32", "float64"):
+        x = cat([x, Tensor[NumPy].from_data([-3e38, -1e37, -2e21, -1e20], dtype=dtype)])
+    slope: Any = func.grad(lambda x: special.log_ndtr(x).sum())
+    found = func.grad(lambda x: slope(x).sum())(x)
+    t = x.to_numpy().astype(np.float64) ** -2
+    off = np.abs(found.to_numpy().astype(np.float64) - (-1 + t))
+    assert (off <= 20 * epsilon(x.dtype) + 6 * t * t).all()
 
 
 def test_scaled_bessel_functions_of_large_numbers_are_no_0() -> None:

@@ -275,6 +275,7 @@ def test_derivatives(name: str) -> None:
         (lambda: X.atan2(I), KindError, r"atan2\(\): kinds do not mix"),
         (lambda: I.gcd(0.5), KindError, r"gcd\(\)"),
         (lambda: I.int("uint8") << 300, DTypeError, r"bitwise_left_shift\(\).*300, which uint8 cannot hold"),
+        (lambda: I.div(0, rounding_mode="trunc"), ArgumentError, r"integer division of int64 divides by zero"),
         (lambda: I.fmod(0), ArgumentError, r"fmod of int64 divides by zero"),
         (lambda: I.fmod(I - 1), ArgumentError, r"fmod of int64 divides by zero"),
         (lambda: X.hypot(X[:, :2]), ShapeError, r"hypot\(\) got shapes"),

@@ -121,11 +121,17 @@ class Attention(OperationsBase):
         last = len(q.shape) - 1
         allowed = allowed_keys(self, q.shape[-2], k.shape[-2], mask, offset)
         weights, largest = attention_weights(self, attention_scores(self, q, k, scale), allowed)
-        grad_weight = self.matmul(grad, self.mT(v))
+        grad_weight = _of_allowed(self, self.matmul(grad, self.mT(v)), allowed)
         if largest is not None:
             grad_weight = relative(self, grad_weight, last, largest)
         grad_score = self.mul(self.softmax_backward(grad_weight, weights, last), scale)
+        grad_score = _of_allowed(self, grad_score, allowed)  # its gradient, by large masked keys, may overflow
         return self.matmul(grad_score, k), self.matmul(self.mT(grad_score), q), self.matmul(self.mT(weights), grad)
+
+
+def _of_allowed(b: Any, x: Float, allowed: Bool | None) -> Float:
+    """Return x, 0 for masked keys, whose values may be of any size."""
+    return x if allowed is None else b.where(allowed, x, 0.0)
 
 
 def attention_scores(b: Any, q: Float, k: Float, scale: float) -> Float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from burnpy.backend.dtypes import epsilon
 from burnpy.backend.operations import OperationsBase, in_float32, in_float64
 from burnpy.backend.operations.pointwise import bell, operand, pair
 from burnpy.backend.primitives import Float, Scalar
@@ -376,11 +377,14 @@ def normal_density(i: Any, x: Float) -> Float:
 
 
 def normal_ratio_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:
-    """-g · out · (x + out), for negative x by erfcx and its derivative, as the sum cancels there."""
-    scaled = i.mul(i.clamp(x, None, 0.0), -math.sqrt(0.5))
+    """-g · out · (x + out). The sum cancels for negative x; erfcx and its derivative, then a series, replace it."""
+    far = -2.0 * epsilon(x.dtype) ** -0.5  # where the series is exact; below it the derivative of erfcx underflows
+    scaled = i.mul(i.clamp(x, far, 0.0), -math.sqrt(0.5))
     rate = i.mul(i.div(i.erfcx_slope(scaled, 1), i.erfcx(scaled)), math.sqrt(0.5))
     rate = i.where(i.lt(x, 0.0), rate, i.neg(i.add(x, out)))
-    return i.mul(g, i.where(i.ne(out, 0.0), i.mul(out, rate), 0.0))
+    slope = i.where(i.ne(out, 0.0), i.mul(out, rate), 0.0)
+    series = i.add(i.reciprocal(i.square(i.clamp(x, None, far))), -1.0)
+    return i.mul(g, i.where(i.lt(x, far), series, slope))
 
 
 class NormalDistribution(OperationsBase):

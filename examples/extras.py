@@ -1,0 +1,27 @@
+"""The packages that the examples need beside burnpy: without one, an example ends with the command that installs it."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+PACKAGES = {"sklearn": "scikit-learn"}
+"""Packages whose name differs from the module's."""
+
+
+def require(*modules: str, extra: str = "demo") -> None:
+    """End the program, before anything that takes long, if a module is missing; ``extra`` is burnpy's with it."""
+    for module in modules:
+        root = module.partition(".")[0]
+        if find_spec(root) is None:
+            program = Path(sys.argv[0]).name
+            sys.exit(f'{program} needs {PACKAGES.get(root, root)}; install it with: pip install ".[{extra}]"')
+
+
+def imported(module: str, extra: str = "demo") -> Any:
+    """Return a module, which may have no types."""
+    require(module, extra=extra)
+    return import_module(module)
