@@ -260,87 +260,113 @@ def stripe_by_amx(dtype: str, width: int, height: int, transposed: bool, stored:
     Tiles of A that are in place are read there with the first panel, and copied meanwhile. What a panel gives is
     written while the next one is multiplied.
     """
-    w, lanes, tall = StripeLines(dtype, width), VECTORS * width, range(height // TILE)
-    (a_stored, b_stored, c_stored), size = stored, STORED[dtype].bytes
-    rooms, row, tile_row = w.room(2 * height * lanes, dtype), str(lanes * size), str(TILE * size)
-    tiles = [(t, v) for t in tall for v in range(VECTORS)]
-    signs = "".join("s" if stored == "int8" else "u" for stored in (a_stored, b_stored))
-    multiplies = f"tdpb{signs}d" if dtype == "int32" else "tdpbf16ps"
+    w = _AmxStripe(dtype, width, height, stored)
+    lanes, row, size = w.lanes_of_panel, w.row, STORED[dtype].bytes
     all_rows = w.assign(f"icmp eq i64 %rows, {height}")
-
-    def sums(how: str, pointer: str, distance: str) -> None:
-        for t, v in tiles:
-            at = w.at(w.unit(pointer, w.times(distance, t * TILE), "int8"), v * width)
-            w.amx(how, f"i8 {t * VECTORS + v}, ptr {at}, i64 {distance}")
-
-    def multiply(q: str, b: str, ahead: str, in_place: bool) -> None:
-        """Add the products of tiles of A; with them, a part of the next stripe of A comes into the second cache."""
-        line = w.times(q, TILE)
-        for k in range(_A_AHEAD):
-            w.prefetch(w.unit(w.unit(ahead, w.times(q, "%a_step"), "int8"), w.times("%a_distance", k), "int8"), 2)
-        for v in range(VECTORS):
-            at = w.at(b, w.plus(w.times(line, lanes), v * width))
-            w.amx("tileloadd64", f"i8 {6 + v}, ptr {at}, i64 {row}")
-            for k in range(TILE if height == TILE else 0):  # few rows: B comes from memory, and is read once
-                w.prefetch(w.at(b, w.plus(w.times(w.plus(line, _AHEAD + k), lanes), v * width)))
-        for t in tall:
-            copied = w.at("%a", w.plus(w.times(line, STRIPE_ROWS), t * TILE * TILE))
-            if in_place:
-                at = w.unit(w.unit("%a_rows", w.times("%a_distance", t * TILE), "int8"), w.times(q, tile_row), "int8")
-                w.amx("tileloadd64", f"i8 {4 + t}, ptr {at}, i64 %a_distance")
-                w.amx("tilestored64", f"i8 {4 + t}, ptr {copied}, i64 {tile_row}")
-            else:
-                w.amx("tileloadd64", f"i8 {4 + t}, ptr {copied}, i64 {tile_row}")
-        for t, v in tiles:
-            w.amx(multiplies, f"i8 {t * VECTORS + v}, i8 {4 + t}, i8 {6 + v}")
-
-    def finish(panel: str, left: str) -> None:
-        """Write the call of `finish_by_amx`."""
-        c = w.unit("%c", w.times(panel, lanes), c_stored)
-        w.write(f"call void @finish(ptr {room(panel)}, ptr {c}, i64 %c_row, i64 %rows, i64 {left})")
-
-    def room(panel: str) -> str:
-        return w.at(rooms, w.times(w.assign(f"and i64 {panel}, 1"), height * lanes))
-
     zeros = w.assign(f"icmp eq i64 {w.assign('or i64 %before_row, %before_column')}, 0")  # the first ones, of no row
     panels = w.upper("%columns", lanes)
     with w.loop("0", panels) as panel:
         j = w.times(panel, lanes)
-        b, left, sums_of = w.at("%panels", w.times(j, "%tall")), w.minus("%columns", j), room(panel)
-        c, before = w.unit("%c", j, c_stored), w.at("%before", w.times(j, "%before_column"))
+        b, left, sums = w.at("%panels", w.times(j, "%tall")), w.minus("%columns", j), w.sums_of(panel)
+        c, before = w.unit("%c", j, w.c_stored), w.at("%before", w.times(j, "%before_column"))
         full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
         with w.when(f"ne i1 {zeros}, 0"):
-            for t, v in tiles:
+            for t, v in w.tiles:
                 w.amx("tilezero", f"i8 {t * VECTORS + v}")
         with w.when(f"eq i1 {zeros}, 0"):
             with w.when(f"ne i1 {full}, 0"):
-                sums("tileloadd64", before, w.times("%before_row", size))
+                w.move_sums("tileloadd64", before, w.times("%before_row", size))
             with w.when(f"eq i1 {full}, 0"):
-                for v in range(VECTORS):
-                    mask = w.below(w.plus(left, -v * width))
-                    with w.loop("0", "%rows") as i:
-                        x = w.load(w.at(before, w.plus(w.times(i, "%before_row"), v * width)), dtype, mask)
-                        w.store(x, w.at(sums_of, w.plus(w.times(i, lanes), v * width)), None)
-                sums("tileloadd64", sums_of, row)
+                w.copy_some(before, left, sums)
+                w.move_sums("tileloadd64", sums, row)
         with w.when(f"sge i64 %depth, {_DEEP}"):  # what is written comes while the sums are computed
-            for k in range(height):
-                for line in range(0, STORED[c_stored].bytes * lanes, LINE):
-                    w.prefetch(w.unit(w.unit(c, w.times("%c_row", k), c_stored), line, "int8"))
+            w.fetch_rows(c)
         lines = w.times("%a_distance", w.times(w.assign(f"and i64 {panel}, {STRIPE_ROWS // _A_AHEAD - 1}"), _A_AHEAD))
         ahead = w.unit("%a_next", lines, "int8")
         begin = "0"
         if not transposed:
             begin = w.either(w.assign(f"icmp eq i64 {panel}, 0"), "%in_place", "0", "i64")
             with w.loop("0", begin) as q:
-                multiply(q, b, ahead, True)
+                w.multiply(q, b, ahead, True)
         with w.loop(begin, w.upper("%depth", TILE)) as q:
-            multiply(q, b, ahead, False)
+            w.multiply(q, b, ahead, False)
         with w.when(f"sgt i64 {panel}, 0"):
-            finish(w.plus(panel, -1), str(lanes))
-        sums("tilestored64", sums_of, row)
+            w.finish(w.plus(panel, -1), str(lanes))
+        w.move_sums("tilestored64", sums, row)
     last = w.plus(panels, -1)
-    finish(last, w.minus("%columns", w.times(last, lanes)))
+    w.finish(last, w.minus("%columns", w.times(last, lanes)))
     return w.named(f"stripe_{height}", STRIPE + _PLACE)
+
+
+class _AmxStripe(StripeLines):
+    """The function of `stripe_by_amx`: its steps for a panel of B, whose sums are in memory for every second panel."""
+
+    def __init__(self, dtype: str, width: int, height: int, stored: tuple[str, str, str]) -> None:
+        super().__init__(dtype, width)
+        a_stored, b_stored, self.c_stored = stored
+        self.height, self.lanes_of_panel, self.tall = height, VECTORS * width, range(height // TILE)
+        self.tiles = [(t, v) for t in self.tall for v in range(VECTORS)]
+        self.sums = self.room(2 * height * self.lanes_of_panel, dtype)
+        self.row, self.tile_row = (str(count * STORED[dtype].bytes) for count in (self.lanes_of_panel, TILE))
+        signs = "".join("s" if each == "int8" else "u" for each in (a_stored, b_stored))
+        self.multiplies = f"tdpb{signs}d" if dtype == "int32" else "tdpbf16ps"
+
+    def sums_of(self, panel: str) -> str:
+        """Return the address of the sums of a panel."""
+        return self.at(self.sums, self.times(self.assign(f"and i64 {panel}, 1"), self.height * self.lanes_of_panel))
+
+    def move_sums(self, how: str, pointer: str, distance: str) -> None:
+        """Load or store the registers of sums, whose rows are so many bytes apart in memory."""
+        for t, v in self.tiles:
+            at = self.at(self.unit(pointer, self.times(distance, t * TILE), "int8"), v * self.width)
+            self.amx(how, f"i8 {t * VECTORS + v}, ptr {at}, i64 {distance}")
+
+    def copy_some(self, before: str, left: str, sums: str) -> None:
+        """Copy what was before to memory of whole tiles; there are no columns from ``left`` on."""
+        for v in range(VECTORS):
+            mask = self.below(self.plus(left, -v * self.width))
+            with self.loop("0", "%rows") as i:
+                found = self.at(before, self.plus(self.times(i, "%before_row"), v * self.width))
+                x = self.load(found, self.dtype, mask)
+                self.store(x, self.at(sums, self.plus(self.times(i, self.lanes_of_panel), v * self.width)), None)
+
+    def fetch_rows(self, c: str) -> None:
+        """Fetch the rows of C of a panel."""
+        for k in range(self.height):
+            for line in range(0, STORED[self.c_stored].bytes * self.lanes_of_panel, LINE):
+                self.prefetch(self.unit(self.unit(c, self.times("%c_row", k), self.c_stored), line, "int8"))
+
+    def multiply(self, q: str, b: str, ahead: str, in_place: bool) -> None:
+        """Add the products of tiles of A; with them, a part of the next stripe of A comes into the second cache."""
+        line, lanes = self.times(q, TILE), self.lanes_of_panel
+        for k in range(_A_AHEAD):
+            step = self.unit(ahead, self.times(q, "%a_step"), "int8")
+            self.prefetch(self.unit(step, self.times("%a_distance", k), "int8"), 2)
+        for v in range(VECTORS):
+            at = self.at(b, self.plus(self.times(line, lanes), v * self.width))
+            self.amx("tileloadd64", f"i8 {6 + v}, ptr {at}, i64 {self.row}")
+            for k in range(TILE if self.height == TILE else 0):  # few rows: B comes from memory, and is read once
+                self.prefetch(self.at(b, self.plus(self.times(self.plus(line, _AHEAD + k), lanes), v * self.width)))
+        for t in self.tall:
+            self.load_tile_of_a(t, q, in_place)
+        for t, v in self.tiles:
+            self.amx(self.multiplies, f"i8 {t * VECTORS + v}, i8 {4 + t}, i8 {6 + v}")
+
+    def load_tile_of_a(self, t: int, q: str, in_place: bool) -> None:
+        """Load a tile of A from the copied stripe, or from its own place, from where it is copied, too."""
+        copied = self.at("%a", self.plus(self.times(self.times(q, TILE), STRIPE_ROWS), t * TILE * TILE))
+        if not in_place:
+            self.amx("tileloadd64", f"i8 {4 + t}, ptr {copied}, i64 {self.tile_row}")
+            return
+        rows = self.unit("%a_rows", self.times("%a_distance", t * TILE), "int8")
+        at = self.unit(rows, self.times(q, self.tile_row), "int8")
+        self.amx("tileloadd64", f"i8 {4 + t}, ptr {at}, i64 %a_distance")
+        self.amx("tilestored64", f"i8 {4 + t}, ptr {copied}, i64 {self.tile_row}")
+
+    def finish(self, panel: str, left: str) -> None:
+        """Write the call of `finish_by_amx`."""
+        c = self.unit("%c", self.times(panel, self.lanes_of_panel), self.c_stored)
+        self.write(f"call void @finish(ptr {self.sums_of(panel)}, ptr {c}, i64 %c_row, i64 %rows, i64 {left})")
 
 
 _PLACE = ", ptr %a_rows, i64 %a_distance, i64 %in_place, ptr %a_next, i64 %a_step"
