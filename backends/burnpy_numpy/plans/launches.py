@@ -317,10 +317,10 @@ class ProductKernelLaunch(NumPyLaunch):
         self.operands, self._count = [*given, *(ref for ref in others if ref is not None)], len(given)
         self._convolves = node.name == "integer_conv"
         self._product, self._following, self._others, self._windows = product, following, others, windows
-        self.scratch = [((-(-product.room // 8),), float64), *([apart] if apart else [])]
+        self.scratch = [((-(-product.scratch // 8),), float64), *([apart] if apart else [])]
         self._apart = apart is not None
         if windows is not None:
-            self.scratch += [(windows.columns, uint8), ((windows.room,), uint8)]
+            self.scratch += [(windows.columns, uint8), ((windows.scratch,), uint8)]
 
     def _work(self) -> float:
         return math.inf if self._product.parts > 1 else 0.0

@@ -98,7 +98,7 @@ class Loops(Writer):
         self.set(name, start)
         return name
 
-    def room(self, count: int, dtype: str) -> str:
+    def stack_memory(self, count: int, dtype: str) -> str:
         """Return the address of memory on the stack for so many elements of a dtype."""
         name = self.name()
         self._variables.append(f"  {name} = alloca [{count} x {self.scalar(dtype)}], align 64")

@@ -92,7 +92,7 @@ class _Part(NamedTuple):
     tiles: Tiles
     kernel: TemplateKernel
     source: Shape  #: of the blocks of x
-    room: Shape  #: of a block of the result
+    block: Shape  #: the shape of a block of the result
     sizes: tuple[int, ...]  #: of the kernel
 
 
@@ -213,16 +213,16 @@ class BlockedConvolution:
         part, item = self._described_part(members), self.dtype.itemsize
         x = self._reordered(begin, members, part)
         calls, finite = PartCalls(), None
-        panel, room = self.panel * item, math.prod(part.room) * item
+        panel, block = self.panel * item, math.prod(part.block) * item
         apart = 0 if packed is not None else -(-self.chunk * panel // 64) * 64
         if packed is None:
             packed = SCRATCH, 0, -panel
             finite = self._pack(calls, packed)
-        memory = SCRATCH, apart, -room
+        memory = SCRATCH, apart, -block
         calls.add(part.kernel, (x, packed, memory, self.bias, *part.tiles.tables), part.sizes)
         target, *others = ((array, at, 0) for array, at, _ in self._targets(begin, 0))
         calls.add(self.back, (memory, target, *others), self._back_sizes(part, members))
-        calls.run(self.blocks, each * members, self.chunk, apart + self.chunk * room)
+        calls.run(self.blocks, each * members, self.chunk, apart + self.chunk * block)
         if finite is not None and finite.any():
             self.finite = False
         part.kernel.note()
@@ -237,8 +237,8 @@ class BlockedConvolution:
         calls.add(self.to, given, self._to_sizes(part, members), end=part.source[0])
         calls.add(part.kernel, (x, packed, memory, self.bias, *part.tiles.tables), part.sizes, end=self.blocks)
         calls.add(self.back, (memory, *self._targets(begin, members)), self._back_sizes(part, members), end=self.blocks)
-        room = (math.prod(part.source) + self.blocks * math.prod(part.room)) * item
-        calls.run(parts, each * self.blocks * members, 1, room, zeros=part.tiles.members > members)
+        scratch = (math.prod(part.source) + self.blocks * math.prod(part.block)) * item
+        calls.run(parts, each * self.blocks * members, 1, scratch, zeros=part.tiles.members > members)
         part.kernel.note()
 
     def _targets(self, begin: int, step: int) -> list[tuple[Any, int, int]]:
@@ -252,10 +252,10 @@ class BlockedConvolution:
         found, lanes = self._tiles(members), self.source_lanes
         (kernel,) = block_kernels(self.dtype, (self.template, found.rows, self.vectors))
         source = (-(-self.depth // lanes), found.members, self.source[0], found.source_row, lanes)
-        room = (found.members, self.result[0], found.result_row, self.lanes)
-        counts = (math.prod(source[1:4]), math.prod(room[:3]), self.taps, len(found.tables[0]))
+        block = (found.members, self.result[0], found.result_row, self.lanes)
+        counts = (math.prod(source[1:4]), math.prod(block[:3]), self.taps, len(found.tables[0]))
         sizes = (*counts, found.source_step, found.result_step, *self._depths())
-        return _Part(found, kernel, source, room, sizes)
+        return _Part(found, kernel, source, block, sizes)
 
     def _to_sizes(self, part: _Part, members: int) -> tuple[int, ...]:
         """Return the sizes of the kernel that reorders members of x."""
@@ -265,7 +265,7 @@ class BlockedConvolution:
     def _back_sizes(self, part: _Part, members: int) -> tuple[int, ...]:
         """Return the sizes of the kernel that reorders the result."""
         planes = planes_of(self.out, members, part.tiles.result_row)
-        return (*planes, math.prod(part.room), *distances_of(part.room))
+        return (*planes, math.prod(part.block), *distances_of(part.block))
 
     def planned(self) -> Planned | None:
         """Return it for plans; None if the weight is not finite, or the batch has several parts."""
@@ -273,15 +273,15 @@ class BlockedConvolution:
         packed = self._packed(True, True)
         if part is None or part.tiles.members != self.members or not self.finite:
             return None
-        scratch = [(part.source, self.dtype), ((self.blocks, *part.room), self.dtype)]
+        scratch = [(part.source, self.dtype), ((self.blocks, *part.block), self.dtype)]
         checked, last = np.zeros((part.source[0], self.width), self.dtype), part.source[0]
         work = self.members * math.prod(self.result) * self.panel / PRODUCTS
 
-        def calls(arrays: Sequence[str], room: Sequence[str]) -> list[KernelCall]:
+        def calls(arrays: Sequence[str], scratch: Sequence[str]) -> list[KernelCall]:
             from burnpy_numpy.kernels.plans import template_call
 
             x, *others, out = arrays
-            source, memory = room
+            source, memory = scratch
             made = [
                 template_call(self.to.function, (x, source, checked), self._to_sizes(part, self.members), 0, last, 0)
             ]
@@ -330,7 +330,7 @@ def pack_columns(dtype: str, width: int, lanes: int, taps: int) -> str:
     (weight, packed, finite), (channels, columns) = w.table, w.sizes
     panel, last = w.times(columns, lanes), w.plus(channels, -1)
     cycle, tap = taps * width, w.assign(f"sdiv i64 {panel}, {taps}")
-    places = w.room(cycle, "int64")  # of the columns of as many members as a vector has elements
+    places = w.stack_memory(cycle, "int64")  # of the columns of as many members as a vector has elements
     with w.loop("0", str(width)) as member, w.loop("0", str(taps)) as k:
         place = w.plus(w.times(member, lanes), w.times(k, tap))
         w.set_number(w.element(places, w.plus(w.times(member, taps), k), "int64"), place)

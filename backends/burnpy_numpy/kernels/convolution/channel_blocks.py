@@ -225,7 +225,7 @@ def calls_of_parts() -> str:
     """
     w = Loops(1, 2, 2)
     (records, _), (count, size) = w.table, w.sizes
-    own, place = w.room(_MOST, "int64"), w.room(1, "int64")
+    own, place = w.stack_memory(_MOST, "int64"), w.stack_memory(1, "int64")
     parts = w.assign(f"sdiv i64 {w.plus(w.minus('%end', '%begin'), w.plus(size, -1))}, {size}")
     with w.loop("0", parts) as part:
         start = w.plus("%begin", w.times(part, size))

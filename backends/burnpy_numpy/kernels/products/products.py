@@ -102,7 +102,7 @@ class Product(NamedTuple):
     sizes: tuple[int, ...]
     parts: int
     each: float  #: the number of elements of a part, for `burnpy_numpy.cpu_threads.shared`
-    room: int  #: the bytes of memory for copies that a thread needs
+    scratch: int  #: the bytes of memory for copies that a thread needs
     keeps: bool  #: whether the panels of B may be kept
     words: Words | None  #: of B, if words are multiplied
     result: Any  #: the dtype of the result
@@ -122,7 +122,7 @@ class Product(NamedTuple):
             b: B.
             c: C-contiguous memory for the products.
             bias: a row that is added to each, or None.
-            memory: memory for copies, of at least `room` bytes.
+            memory: memory for copies, of at least `scratch` bytes.
             following: a program that is computed of rows of C as soon as they are complete.
             arrays: the addresses of the program's arrays, as objects: C among them.
         """
@@ -343,11 +343,11 @@ def _planned(
     b_steps = (1, b_line[0]) if b_line[1] else (b_line[0], 1)
     grouping = (k // groups, groups, how.span) if groups else ()
     numbers = (*sizes, a_line[0], *b_steps, how.chunk, block, high, wide, *parts[1:], reads, *grouping)
-    room = copied_bytes(a_line[1], how.by) + block * how.column
+    scratch = copied_bytes(a_line[1], how.by) + block * how.column
     large = k * n >= _WORTH_KEEPING if how.words is not None else not widens and k * n * how.size >= _FAR
     keeps = large and (m <= _FEW_ROWS or dtype is int32) and not sums and len(shape) == 2
     pieces = math.prod(parts)
-    return Product(kernel, shape, places, numbers, pieces, count * work / pieces, room, keeps, how.words, result)
+    return Product(kernel, shape, places, numbers, pieces, count * work / pieces, scratch, keeps, how.words, result)
 
 
 class _Arithmetic(NamedTuple):

@@ -140,7 +140,7 @@ class IntegerWindows(NamedTuple):
     kernel: TemplateKernel
     columns: Shape  #: of the matrices, (N, elements of a window, windows)
     counts: Shape  #: the numbers of windows
-    room: int  #: the bytes of memory for images with what is around them; 0 to read images where they are
+    scratch: int  #: the bytes of memory for images with what is around them; 0 to read images where they are
     starts: tuple[Any, Any]  #: the first columns of the vectors of a row of an image, and of a row of windows
     sizes: tuple[int, ...]
     planes: int
@@ -150,15 +150,15 @@ class IntegerWindows(NamedTuple):
         """The number of elements that are copied of a plane, for `burnpy_numpy.cpu_threads.shared`."""
         return math.prod(self.columns) // self.planes
 
-    def table(self, x: Any, value: Any, columns: Any, room: Any) -> tuple[Any, ...]:
+    def table(self, x: Any, value: Any, columns: Any, scratch: Any) -> tuple[Any, ...]:
         """Return the table of the kernel, given images, the number around them, and memory."""
-        return x, value, columns, room, *self.starts
+        return x, value, columns, scratch, *self.starts
 
     def run(self, x: Any, value: Any) -> Any:
         """Return the columns of C-contiguous images."""
         columns = np.empty(self.columns, x.dtype)
-        room = np.empty(self.room, np.uint8) if self.room else columns
-        self.kernel.run(self.table(x, value, columns, room), self.sizes, self.planes, self.each)
+        scratch = np.empty(self.scratch, np.uint8) if self.scratch else columns
+        self.kernel.run(self.table(x, value, columns, scratch), self.sizes, self.planes, self.each)
         return columns
 
 
@@ -185,11 +185,11 @@ def integer_windows(
         return None
     planes = x[0] * x[1]
     padded = whole != [*high_by_wide] or steps[1] == 2  # whose last vector is one element longer than the row
-    room = planes * math.prod(whole) + 1 if padded else 0
+    scratch = planes * math.prod(whole) + 1 if padded else 0
     starts = block_starts(high_by_wide[1], row), block_starts(counts[1], width)
     sizes = (padded, *high_by_wide, *whole, *before, *taps, *steps, *gaps, *counts, *map(len, starts))
     columns = x[0], x[1] * math.prod(taps), math.prod(counts)
-    return IntegerWindows(copier, columns, counts[2 - len(kernel) :], room, starts, sizes, planes)
+    return IntegerWindows(copier, columns, counts[2 - len(kernel) :], scratch, starts, sizes, planes)
 
 
 def window_columns(width: int, row: int, step: int) -> str:
@@ -208,14 +208,14 @@ def window_columns(width: int, row: int, step: int) -> str:
         step: the step between windows of a row; 3 stands for any.
     """
     w = Loops(width, 6, 17)
-    x, value, out, room, of_rows, of_windows = w.table
+    x, value, out, scratch, of_rows, of_windows = w.table
     padded, high, wide, whole_high, whole_wide, top, left, *sizes, row_vectors, vectors = w.sizes
     taps_high, taps_wide, step_high, step_wide, gap_high, gap_wide, down, across = sizes
     area, whole_area = w.times(high, wide), w.times(whole_high, whole_wide)
     taps, windows = w.times(taps_high, taps_wide), w.times(down, across)
     w.declared.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
     around = w.first(w.load_one(value, "int8"))
-    images = w.either(w.assign(f"icmp eq i64 {padded}, 0"), x, room)
+    images = w.either(w.assign(f"icmp eq i64 {padded}, 0"), x, scratch)
     with w.loop("%begin", "%end") as plane:
         image = w.element(images, w.times(plane, whole_area), "int8")
         with w.when(f"ne i64 {padded}, 0"):

@@ -148,7 +148,7 @@ def stripe(
         shifted: whether sums begin with a number for each column, see `Words.shifts`.
     """
     w, lanes = StripeLines(dtype, width), VECTORS * width
-    room = w.room(height * lanes, dtype)
+    scratch = w.stack_memory(height * lanes, dtype)
     all_rows = w.assign(f"icmp eq i64 %rows, {height}")
     tile = _Tile(height, transposed, b_stored or dtype, words)
     with w.loop("0", w.upper("%columns", lanes)) as panel:
@@ -168,10 +168,10 @@ def stripe(
                     found = [w.add(x, w.load(w.at(other, v * width), dtype, None)) for v, x in enumerate(row)]
                     w.store_row(found, line, None, c_stored)
             with w.when(f"eq i1 {full}, 0"):
-                _finish_some(w, room, sums, c, before, left)
+                _finish_some(w, scratch, sums, c, before, left)
         with w.when(f"sle i64 {left}, {width}"):
             sums = _multiplied(w, tile, (panel, b, b_row), 1, at)
-            _finish_some(w, room, sums, c, before, left)
+            _finish_some(w, scratch, sums, c, before, left)
     shifts = ", ptr %shifts" if shifted else ""
     return w.named(f"{'widened' if b_stored else 'stripe'}_{height}", STRIPE + _FETCHED + shifts)
 
@@ -194,12 +194,13 @@ class _Tile(NamedTuple):
     words: Words | None
 
 
-def _finish_some(w: ProductLines, room: str, sums: list[list[Vector]], c: str, before: str, left: str) -> None:
+def _finish_some(w: ProductLines, scratch: str, sums: list[list[Vector]], c: str, before: str, left: str) -> None:
     """Write the call of `finish`."""
     for i, row in enumerate(sums):
         for v, x in enumerate(row):
-            w.store(x, w.at(room, (i * VECTORS + v) * w.width), None)
-    w.write(f"call void @finish(ptr {room}, ptr {c}, i64 %c_row, ptr {before}, i64 %before_row, i64 %rows, i64 {left})")
+            w.store(x, w.at(scratch, (i * VECTORS + v) * w.width), None)
+    what = f"ptr {scratch}, ptr {c}, i64 %c_row, ptr {before}, i64 %before_row, i64 %rows, i64 {left}"
+    w.write(f"call void @finish({what})")
 
 
 def _multiplied(
@@ -306,7 +307,7 @@ class _AmxStripe(StripeLines):
         a_stored, b_stored, self.c_stored = stored
         self.height, self.lanes_of_panel, self.tall = height, VECTORS * width, range(height // TILE)
         self.tiles = [(t, v) for t in self.tall for v in range(VECTORS)]
-        self.sums = self.room(2 * height * self.lanes_of_panel, dtype)
+        self.sums = self.stack_memory(2 * height * self.lanes_of_panel, dtype)
         self.row, self.tile_row = (str(count * STORED[dtype].bytes) for count in (self.lanes_of_panel, TILE))
         signs = "".join("s" if each == "int8" else "u" for each in (a_stored, b_stored))
         self.multiplies = f"tdpb{signs}d" if dtype == "int32" else "tdpbf16ps"
