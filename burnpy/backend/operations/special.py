@@ -197,9 +197,8 @@ class Bessel(OperationsBase):
         """Compute e^-|x| I₁(x), which is finite everywhere. The gradient at 0 is ½."""
         from burnpy.backend.numerics.special import bessel_one, scaled_bessel_one_single
 
-        if x.dtype.itemsize > 4:
-            return in_float64(self, bessel_one, x, True)
-        return in_float32(self, scaled_bessel_one_single, x)
+        wide = x.dtype.itemsize > 4
+        return in_float64(self, bessel_one, x, True) if wide else in_float32(self, scaled_bessel_one_single, x)
 
     @derived(POINTWISE, flops=150, vjp=ratio_vjp)
     def bessel_ratio(self, x: Float, order: int, scaled: bool) -> Float:
@@ -371,20 +370,14 @@ class IncompleteBeta(OperationsBase):
         return in_float64(self, beta_density, *self.promote(x, a, b))
 
 
-def normal_density(i: Any, x: Float) -> Float:
-    """exp(-x² / 2) / √(2π)."""
-    return i.fused(bell, (x,), (-0.5, 1 / math.sqrt(2 * math.pi)))[0]
-
-
 def normal_ratio_vjp(i: Any, g: Float, x: Float, out: Float) -> Float:
     """-g · out · (x + out). The sum cancels for negative x; erfcx and its derivative, then a series, replace it."""
     far = -2.0 * epsilon(x.dtype) ** -0.5  # where the series is exact; below it the derivative of erfcx underflows
     scaled = i.mul(i.clamp(x, far, 0.0), -math.sqrt(0.5))
     rate = i.mul(i.div(i.erfcx_slope(scaled, 1), i.erfcx(scaled)), math.sqrt(0.5))
     rate = i.where(i.lt(x, 0.0), rate, i.neg(i.add(x, out)))
-    slope = i.where(i.ne(out, 0.0), i.mul(out, rate), 0.0)
     series = i.add(i.reciprocal(i.square(i.clamp(x, None, far))), -1.0)
-    return i.mul(g, i.where(i.lt(x, far), series, slope))
+    return i.mul(g, i.where(i.lt(x, far), series, i.where(i.ne(out, 0.0), i.mul(out, rate), 0.0)))
 
 
 class NormalDistribution(OperationsBase):
@@ -407,7 +400,11 @@ class NormalDistribution(OperationsBase):
 
         return in_float64(self, erfcx_slope, x, order)
 
-    @derived(POINTWISE, flops=100, vjp=lambda i, g, x: i.mul(g, normal_density(i, x)))
+    @derived(
+        POINTWISE,
+        flops=100,
+        vjp=lambda i, g, x: i.mul(g, i.fused(bell, (x,), (-0.5, 1 / math.sqrt(2 * math.pi)))[0]),
+    )
     def ndtr(self, x: Float) -> Float:
         """Compute the distribution function of the standard normal distribution; small values keep all their digits."""
         from burnpy.backend.numerics.error_functions import ndtr, rough_ndtr
