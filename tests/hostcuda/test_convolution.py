@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -98,14 +99,33 @@ def test_every_tile_has_the_shared_memory_that_it_asks_for(
         cached.cache_clear()
 
 
-def test_sums_of_many_pixels_are_divided_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("groups", [1, 2])
+def test_sums_of_many_pixels_are_divided_in_one_order(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution_launches, "_SHORTEST", 32)
     convolution_launches.weight_launches.cache_clear()
-    x, grad, where = drawn((3, 5, 9, 8)), drawn((3, 7, 9, 8), 1), ((1, 1), (1, 1), (1, 1))
-    out, launches = called("conv2d_weight", grad, x, (7, 5, 3, 3), *where, 1)
+    x, grad, where = drawn((3, 5 * groups, 9, 8)), drawn((3, 7 * groups, 9, 8), 1), ((1, 1), (1, 1), (1, 1), groups)
+    out, launches = called("conv2d_weight", grad, x, (7 * groups, 5, 3, 3), *where)
     convolution_launches.weight_launches.cache_clear()
-    np.testing.assert_allclose(out, NumPy().conv2d_weight(grad, x, (7, 5, 3, 3), *where, 1), rtol=1e-4, atol=1e-4)
+    want = NumPy().conv2d_weight(grad, x, (7 * groups, 5, 3, 3), *where)
+    np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
     assert len(launches) == 3
+
+
+@pytest.mark.parametrize(("groups", "side"), [(2048, 224), (70_000, 7)])
+def test_cuda_takes_the_blocks_of_many_groups(groups: int, side: int) -> None:
+    """It takes 65,535 rows of blocks at most. The gradient of the weight of 2,048 groups has 33 parts."""
+    shapes = (8, 4 * groups, side, side), (8, 2 * groups, side, side), (4 * groups, 2, 3, 3)
+    out, image, weight = (
+        convolution_launches.Layout(shape, tuple([math.prod(shape[d:]) for d in range(1, 5)]), True) for shape in shapes
+    )
+    rest = ((1, 1), (1, 1), (1, 1)), groups
+    with simulator.dry_run():
+        convolution_launches.weight_launches(CuPy(), out, image, weight.shape, *rest, float32, float32, False).launch(
+            0, 0, 0
+        )
+        convolution_launches.launches(
+            CuPy(), weight, image, out.shape, *rest, False, False, float32, float32, False
+        ).launch(0, 0, 0, 0)
 
 
 def test_views_are_gathered_where_they_lie() -> None:

@@ -152,6 +152,15 @@ def test_blocks_that_wait_for_each_other_are_launched_to_run_at_the_same_time() 
         launcher(cupy, kernel, (133, 1), (64, 1), "Q", cooperative=True)(cupy.zeros(1, "u4").data.ptr)
 
 
+@pytest.mark.parametrize(
+    ("grid", "block"), [((1, 65_536), (32, 1)), ((1, 1), (32, 33)), ((0, 1), (32, 1)), ((1, 1), (0, 1))]
+)
+def test_launches_beyond_cudas_limits_are_refused(grid: tuple[int, int], block: tuple[int, int]) -> None:
+    text = 'extern "C" __global__ void planted_launch(float* x) { x[threadIdx.x] = 1; }'
+    with simulator.dry_run(), pytest.raises(driver().CUDADriverError, match="CUDA_ERROR"):
+        launcher(cupy, cupy.RawKernel(text, "planted_launch"), grid, block, "Q")(0)
+
+
 def test_the_use_of_a_destroyed_handle_ends_the_process() -> None:
     program = """
 import tests.hostcuda.simulator as s; s.load()

@@ -300,15 +300,15 @@ def launches(
     sizes = window_sizes(where, kernel, of_image.shape, groups, gathered, size)
     sizes |= {"rows": rows, "channels": channels, "length": length, "apart_y": apart[0], "apart_x": apart[1]}
     sizes |= {"phases_y": len(taps[0]), "phases_x": len(taps[1]), "out_member": math.prod(shape[1:])}
-    sizes |= {"members": shape[0], "high": shape[2], "wide": shape[3]}
+    count = -(-rows // tile[0]) * -(-pixels // tile[1]) * len(phases)
+    sizes |= {"members": shape[0], "high": shape[2], "wide": shape[3], "tiles": count}
     reach = max(gathered.reach(of_image.shape), rows * length * (16 // size))
     constants = {"BY_IMAGE": int(by_image), "HAS_BIAS": int(has_bias), "WIDE": int(reach >= _MOST_ELEMENTS)}
-    blocks = -(-rows // tile[0]) * -(-pixels // tile[1]) * len(phases), groups
+    blocks = count * groups, 1
     stage = sum(tile) * block_of(tile, cores)["RUNS"] * (16 // size)
     launch = _prepared(b, "burnpy_conv", cores, tile, constants, stage, blocks, "4Q", sizes, operand, out_dtype)
-    return Launches(
-        copying(b, (rows_of, gathered), cores, dtype, operand), (rows_of.size, gathered.size), operand, launch
-    )
+    copies = copying(b, (rows_of, gathered), cores, dtype, operand)
+    return Launches(copies, (rows_of.size, gathered.size), operand, launch)
 
 
 @lru_cache(1024)
@@ -339,10 +339,10 @@ def weight_launches(
     splits = -(-pixels // part)
     sizes = window_sizes(where, shape[2:], of_image.shape, groups, gathered, size)
     sizes |= {"rows": rows, "channels": channels, "members": members, "high": high, "wide": wide}
-    sizes |= {"grad_group": grad.strides[1], "grad_column": grad.strides[3], "splits": splits, "part": part}
+    sizes |= {"grad_group": grad.strides[1], "grad_column": grad.strides[3], "tiles": count, "part": part}
     into = out_dtype if splits == 1 or out_dtype.itemsize > 2 else float32
     stage = depth * (sum(tile) + 2 * (2 if size == 8 else 8))
-    blocks = count, groups * splits
+    blocks = count * groups, splits
     reach = max(grad.reach(of_grad.shape), gathered.reach(of_image.shape))
     in_line = gathered.is_dense(of_image.shape) and shape[2:] == (1, 1) and where[:2] == ((1, 1), (0, 0))
     constants = {"WIDE": int(reach >= _MOST_ELEMENTS), "IN_LINE": int(in_line)}

@@ -33,18 +33,18 @@ SIZES = (
     *("phases_y", "phases_x", "apart_y", "apart_x"),
     *("image_member", "image_group", "image_channel", "image_row", "image_column"),
     *("grad_member", "grad_group", "grad_channel", "grad_row", "grad_column"),
-    *("out_member", "splits", "part"),
+    *("out_member", "tiles", "part"),
 )
 """The members of the kernels' structure `Geometry`.
 
 rows, channels, vectors: of a group, the rows of the tiles, the channels of the gathered array, and their vectors.
 length: the vectors of a row of packed weights in a phase.
 members, high, wide: of the result's grid of pixels; in the gradient of the weight, of the output's gradient.
-height, width: of the gathered image.
+height, width: of the gathered image. tiles: of a group.
 taps, stride, padding, tap: of the window, which has its tap t in row ``y · stride_y - padding_y + t · tap_y``.
 phases, apart: the remainders of positions, and how far the taps of one remainder are apart.
 image_*, grad_*, out_member: strides in elements.
-splits, part: the parts of the pixels in the gradient of the weight, and the pixels of a part.
+part: the pixels that a block adds up in the gradient of the weight.
 """
 
 PIXELS = f"""
@@ -270,16 +270,16 @@ __device__ Axis axis(int count, int taps, int stride, int padding, int dilation,
 {_BOUNDS} burnpy_conv(const M* packed, const M* image, const O* bias, O* out, Geometry g) {{
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ long long places[COLUMNS];
-  const int thread = threadIdx.x, group = blockIdx.y, rows = g.rows, channels = g.channels, vectors = g.vectors;
-  const int row_tiles = (rows + ROWS - 1) / ROWS, first_row = blockIdx.x % row_tiles * ROWS;
-  const int phases = g.phases_y * g.phases_x, phase = blockIdx.x / row_tiles % phases;
-  const unsigned first_pixel = blockIdx.x / row_tiles / phases * COLUMNS;
+  const unsigned tiles = g.tiles, tile = blockIdx.x % tiles;
+  const int thread = threadIdx.x, group = blockIdx.x / tiles, rows = g.rows, channels = g.channels, vectors = g.vectors;
+  const int row_tiles = (rows + ROWS - 1) / ROWS, first_row = tile % row_tiles * ROWS;
+  const int phases = g.phases_y * g.phases_x, phase = tile / row_tiles % phases;
+  const unsigned first_pixel = tile / row_tiles / phases * COLUMNS;
   const int phase_y = phase / static_cast<int>(g.phases_x), phase_x = phase % static_cast<int>(g.phases_x);
   const Axis down = axis(g.high, g.taps_y, g.stride_y, g.padding_y, g.tap_y, g.apart_y, phase_y);
   const Axis right = axis(g.wide, g.taps_x, g.stride_x, g.padding_x, g.tap_x, g.apart_x, phase_x);
   const unsigned pixels = static_cast<unsigned>(g.members) * down.count * right.count;
   if (first_pixel >= pixels) return;
-
   constexpr int LINES = THREADS / RUNS, A_SLOTS = (ROWS + LINES - 1) / LINES, B_SLOTS = COLUMNS / LINES;
   const int run = thread % RUNS, line = thread / RUNS;  // of the first slot
   int tops[B_SLOTS], lefts[B_SLOTS];
@@ -380,17 +380,17 @@ constexpr int STAGE = DEPTH * (A_PITCH + B_PITCH);
 
 {_BOUNDS} burnpy_conv_weight(const M* grad, const M* image, O* out, Geometry g) {{
   extern __shared__ __align__(16) unsigned char memory[];
-  const int thread = threadIdx.x, group = blockIdx.y / g.splits, split = blockIdx.y % g.splits;
-  const int rows = g.rows, channels = g.channels, taps = g.taps_y * g.taps_x, columns = taps * g.vectors * VECTOR;
+  const unsigned tiles = g.tiles, tile = blockIdx.x % tiles;
+  const int thread = threadIdx.x, group = blockIdx.x / tiles, split = blockIdx.y, rows = g.rows, channels = g.channels;
+  const int taps = g.taps_y * g.taps_x, columns = taps * g.vectors * VECTOR, vectors = g.vectors;
   const int row_tiles = (rows + ROWS - 1) / ROWS;
-  const int first_row = blockIdx.x % row_tiles * ROWS, first_column = blockIdx.x / row_tiles * COLUMNS;
-
+  const int first_row = tile % row_tiles * ROWS, first_column = tile / row_tiles * COLUMNS;
   // A thread has one vector of the rows, and one of the columns, for each pixel that it copies.
   constexpr int A_VECTORS = ROWS / VECTOR, A_PIXELS = THREADS / A_VECTORS, A_SLOTS = DEPTH / A_PIXELS;
   constexpr int B_VECTORS = COLUMNS / VECTOR, B_PIXELS = THREADS / B_VECTORS, B_SLOTS = DEPTH / B_PIXELS;
   const int a_at = thread % A_VECTORS * VECTOR, a_pixel = thread / A_VECTORS;
   const int b_at = thread % B_VECTORS * VECTOR, b_pixel = thread / B_VECTORS;
-  const int vectors = g.vectors, column_vector = (first_column + b_at) / VECTOR;
+  const int column_vector = (first_column + b_at) / VECTOR;
   const int tap = column_vector / vectors, first = column_vector % vectors * VECTOR;
   const int down = tap / static_cast<int>(g.taps_x) * static_cast<int>(g.tap_y) - static_cast<int>(g.padding_y);
   const int right = tap % static_cast<int>(g.taps_x) * static_cast<int>(g.tap_x) - static_cast<int>(g.padding_x);
@@ -429,7 +429,7 @@ constexpr int STAGE = DEPTH * (A_PITCH + B_PITCH);
   S sums[MINE][EACH] = {{}};
   over_steps(steps, sums, reinterpret_cast<M*>(memory), copy);
 
-  out += (static_cast<long long>(split) * (gridDim.y / g.splits) + group) * rows * channels * taps;
+  out += (static_cast<long long>(split) * (gridDim.x / tiles) + group) * rows * channels * taps;
   #pragma unroll
   for (int j = 0; j < EACH; j++) {{
     const int at = first_column + column(j), tap = at / (vectors * VECTOR), c = at % (vectors * VECTOR);

@@ -51,10 +51,18 @@ static std::shared_ptr<Arguments> copied(HostEntry entry, void** arguments) {
   return held;
 }
 
+// Whether every GPU takes so many blocks and threads.
+static bool is_possible(HostDim grid, HostDim block) {
+  for (unsigned size : {grid.x, grid.y, grid.z, block.x, block.y, block.z})
+    if (!size) return false;
+  return grid.x < 1u << 31 && grid.y < 1u << 16 && grid.z < 1u << 16 && block.z <= 64 &&
+         (unsigned long long)block.x * block.y * block.z <= 1024;
+}
+
 static CUresult launched(Kernel* kernel, bool is_cooperative, HostDim grid, HostDim block, unsigned shared, CUstream stream,
                          void** arguments) {
   if (!hostcuda_entered()) return CUDA_ERROR_INVALID_CONTEXT;
-  if (shared > kernel->shared) return CUDA_ERROR_INVALID_VALUE;
+  if (shared > kernel->shared || !is_possible(grid, block)) return CUDA_ERROR_INVALID_VALUE;
   if (is_cooperative && grid.x * grid.y * grid.z > MULTIPROCESSORS) return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
   bool is_captured = hostcuda_capturing(stream);
   if (!is_captured) hostcuda_count(LAUNCHES, ("launch " + kernel->name).c_str());
