@@ -226,7 +226,7 @@ class Recipe:
 
     def __init__(self, module: Any) -> None:
         self._module = module
-        variables = list(module._variables().values())
+        self._paths, variables = [*module._variables()], list(module._variables().values())
         self._make = [variable._unchecked for variable in variables]
         self._known = {id(variable): k for k, variable in enumerate(variables)}  # the numbers of parts by id
         self._steps: list[tuple[Callable[..., Any], Any, list[tuple[Any, int]]]] = []
@@ -236,9 +236,13 @@ class Recipe:
     def __call__(self, values: Sequence[Any]) -> Any:
         """Return the module with other values of its variables, in order and unchecked."""
         made = [make(value) for make, value in zip(self._make, values, strict=True)]
+        if not self._steps:
+            return self._module
+        variables = dict(zip(self._paths, made, strict=True))
         for build, settings, parts in self._steps:
             made.append(build(settings, [(name, made[k]) for name, k in parts]))
-        return made[-1] if self._steps else self._module
+        _set(made[-1], "_cached_variables", variables)
+        return made[-1]
 
     def _part(self, part: Any) -> int | None:
         """Add the steps that make a part, and return its number; None if it stays the same."""

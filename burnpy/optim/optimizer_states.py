@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import Shape
     from burnpy.nn.module_base import ModuleBase
     from burnpy.nn.param import Param
-    from burnpy.optim.parameter_batch import Pending
+    from burnpy.optim.parameter_batch import Pending, Repetition
     from burnpy.optim.update_formula import UpdateCount
 
 SlotShape: TypeAlias = "Callable[[str, Shape], Shape]"
@@ -156,7 +156,7 @@ class Memory:
     exposed states, and start without a record of replaced leaves.
     """
 
-    __slots__ = ("_lock", "counts", "held", "loaded", "replaced", "rounded", "states", "unseen")
+    __slots__ = ("_lock", "counts", "held", "loaded", "repetition", "replaced", "rounded", "states", "unseen")
 
     def __init__(self, states: Mapping[str, ParamState], loaded: bool) -> None:
         self._lock: TryLock[Use] = TryLock()
@@ -174,6 +174,8 @@ class Memory:
         """The primitives that the last steps rounded masters to, by id: `burnpy.optim.parameter_batch.masters_of`."""
         self.replaced: dict[int, ref[Tensor[Any]]] = {}
         """The leaves that a step has replaced, by `id()`; weak, because ids are reused when leaves are freed."""
+        self.repetition: Repetition | None = None
+        """The steps that follow the last one; the states do not count them before `settle`."""
 
     def begin(self, use: Use) -> None:
         """Acquire exclusive access; call it inside the ``try`` whose ``finally`` calls `end`."""
@@ -208,7 +210,10 @@ class Memory:
         return next(iter(self.counts.values())).device
 
     def settle(self) -> None:
-        """Read the numbers of updates that only the device knows; the host waits for it."""
+        """Have the states count all updates; for those that only the device knows, the host waits for it."""
+        repetition, self.repetition = self.repetition, None
+        if repetition is not None:
+            repetition.settle(self.states)
         known: dict[UpdateCount, int] = {}
         for ident, count in self.counts.items():
             if count not in known:
@@ -228,6 +233,7 @@ class Memory:
             self.unseen.clear()
             self.counts.clear()
             self.replaced, self.loaded, self.states, self.rounded = {}, bool(states), dict(states), {}
+            self.repetition = None
         finally:
             self.end(use)
 

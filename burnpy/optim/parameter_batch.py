@@ -1,24 +1,34 @@
 """The update of a batch of parameters: the states before it, the call of `Optimizer.update`, and the states after it.
 
+`Repetition` is the whole of a step whose checks and lists are those of the step before.
+
 Master weights are float32 copies of 16-bit parameters, which the optimizer updates and rounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from weakref import ref
 
 import numpy as np
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ShapeError
+from burnpy.nn.buffer_updates import buffer_values
+from burnpy.nn.module_state import flatten_whole, unflatten_whole
+from burnpy.optim.gradients.grads_params import GradientsParams
 from burnpy.optim.optimizer_states import Memory, ParamState
 from burnpy.optim.update_formula import Step, UpdateCounts
+from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Bool, DType, Float
+    from burnpy.nn.module import Module
     from burnpy.nn.param import Param
     from burnpy.optim.optimizer import Optimizer
     from burnpy.optim.settings import Options
@@ -128,6 +138,115 @@ def joint_batch(pending: Sequence[Pending], states: Mapping[str, ParamState], co
     return Batch(common._replace(number=number, owned=False), [*pending])
 
 
+class Repetition:
+    """The steps that follow a step if each is of the model that the last one returned, of all of its parameters.
+
+    All of them are one batch, whose states are updated in place, and all variables are renewed. So what the step before
+    has checked holds for this one, and only gradients are looked at. The states of the memory do not count these steps
+    before `settle`.
+
+    Args:
+        batch: the parameters of the step before.
+        states: the states after it, by parameter id.
+        model: its result.
+        outer: the device of the model.
+        device: the device beneath it.
+        slots: the names of the states.
+    """
+
+    __slots__ = (
+        "_device",
+        "_dtypes",
+        "_idents",
+        "_model",
+        "_names",
+        "_number",
+        "_outer",
+        "_paths",
+        "_shapes",
+        "_states",
+    )
+
+    def __init__(
+        self,
+        batch: Batch,
+        states: Mapping[str, ParamState],
+        model: Module[Any],
+        outer: Any,
+        device: Any,
+        slots: tuple[str, ...],
+    ) -> None:
+        members = batch.members
+        self._device, self._outer, self._names = device, outer, slots
+        self._model: ref[Any] = ref(model)
+        self._number = batch.step.number  #: of the last step
+        self._idents, self._paths = [m.param._id for m in members], [m.path for m in members]
+        self._states = [[states[ident].values[name]._primitive for ident in self._idents] for name in slots]
+        self._shapes, self._dtypes = ([*map(get, [m.value for m in members])] for get in (_shape, _dtype))
+
+    def settle(self, states: dict[str, ParamState]) -> None:
+        """Have the states count the steps."""
+        for ident in self._idents:
+            states[ident] = states[ident]._replace(step=self._number)
+
+    def stepped(
+        self, optimizer: Optimizer, memory: Memory, rate: float, model: Any, grads: Any
+    ) -> tuple[Any, dict[int, ref[Tensor[Any]]]] | None:
+        """Return what `burnpy.optim.step.stepped_model` does; None, with settled states, if this is another step."""
+        found, last = None, self._model()
+        if last is not None and last is model:
+            by_param = GradientsParams.from_grads(grads, model) if type(grads) is Gradients else grads
+            found = self._repeated(optimizer, memory, rate, model, by_param)
+        if found is None:
+            memory.settle()
+        return found
+
+    def _repeated(
+        self, optimizer: Optimizer, memory: Memory, rate: float, model: Any, grads: Any
+    ) -> tuple[Any, dict[int, ref[Tensor[Any]]]] | None:
+        if type(grads) is not GradientsParams or grads._device is not self._device or grads._found_inf is not None:
+            return None
+        if [*grads._values] != self._idents:
+            return None
+        given = [x._primitive for x in grads._values.values()]
+        if [*map(_shape, given)] != self._shapes or [*map(_dtype, given)] != self._dtypes:
+            return None
+        variables = model._variables()
+        buffers = model._renewed(buffer_values(model, grads._updates)) if grads._updates else {}
+        if len(buffers) + len(given) != len(variables):
+            return None
+        params = [x for x in variables.values() if x._learned] if buffers else [*variables.values()]
+        old = [self._outer.lower(param._value._primitive) for param in params]
+        step = Step(rate, self._number + 1, optimizer.weight_decay, optimizer.maximize, True)
+        after = optimizer.update(self._device, old, given, tuple(map(list, self._states)), step)
+        self._number += 1
+        if not self._in_place(after):
+            memory.repetition = None
+            batch = Batch(step, [*map(Pending, self._paths, params, old, given)])
+            batch.check(after, self._names, old, type(optimizer).__name__)
+            updated = batch.updated(after, memory.states, self._names, self._device)
+            memory.states.update({ident: state for ident, _, state in updated})
+        lift, leaf, outer = self._outer.lift, self._outer.require_grad, self._outer
+        values = [new_tensor(Tensor, outer, leaf(lift(value))) for value in after[0]]
+        if buffers:
+            known = dict(zip(self._idents, values, strict=True))
+            values = [buffers[x._id]._value if x._id in buffers else known[x._id] for x in variables.values()]
+        new = unflatten_whole(values, flatten_whole(model)[1])
+        replaced = memory.with_replaced([param._value for param in params])
+        self._model = ref(new)
+        return new, replaced
+
+    def _in_place(self, after: Sequence[Sequence[Float]]) -> bool:
+        """Return whether the results of an update are new parameters, and the states' own memory."""
+        if [*map(len, after)] != [len(self._idents)] * (1 + len(self._states)):
+            return False
+        alike = [*map(_shape, after[0])] == self._shapes and [*map(_dtype, after[0])] == self._dtypes
+        return alike and all(map(is_, chain(*after[1:]), chain(*self._states)))
+
+
+_shape, _dtype = attrgetter("shape"), attrgetter("dtype")
+
+
 MASTER = "master"
 """The name of the master among the state tensors of a parameter."""
 
@@ -232,6 +351,19 @@ class Draft:
         if optimizer.master_weights:
             self.rounded = {**self.rounded, **values}
         return values
+
+    def repetition(
+        self, optimizer: Optimizer, batches: Sequence[Batch], model: Module[Any], levels: Sequence[Any]
+    ) -> Repetition | None:
+        """Return the steps that may follow this one, which returned a model; None if they have to be looked at."""
+        if len(batches) != 1 or not batches[0].step.owned or len(levels) != 1 or levels[0].level:
+            return None
+        if self.found is not None or optimizer.joint or optimizer.master_weights:
+            return None
+        members, slots = batches[0].members, optimizer.slots
+        if any(m.param.kind == "complex" or len(self.states[m.param._id].values) < len(slots) for m in members):
+            return None
+        return Repetition(batches[0], self.states, model, levels[0], self._device, slots)
 
     def finish(self, values: Mapping[str, Float]) -> None:
         """Make the states those of the memory, after a step that gave ``values`` by parameter id."""

@@ -41,6 +41,8 @@ def stepped_model(
         model: the model.
         grads: `Gradients` or `GradientsParams`.
     """
+    if found := memory.repetition and memory.repetition.stepped(optimizer, memory, rate, model, grads):
+        return found
     param_grads = param_gradients(optimizer, grads, model)
     options = options_of(optimizer, model)
     levels, device, pending = checked_pending(optimizer, memory, model, param_grads)
@@ -50,11 +52,12 @@ def stepped_model(
     buffers = model._renewed(buffer_values(model, param_grads.buffer_updates)) if param_grads._updates else {}
     draft = Draft(memory, device, *_skipped(optimizer, device, param_grads._found_inf))
     values: dict[str, Float] = {}
-    for batch in draft.batches(optimizer, rate, pending, options):
+    for batch in (batches := draft.batches(optimizer, rate, pending, options)):
         values.update(draft.update(optimizer, batch))
     new = model._with_variables({**buffers, **_lifted(pending, values, levels, device)})
     replaced = memory.with_replaced([item.param._value for item in pending])
     draft.finish(values)
+    memory.repetition = draft.repetition(optimizer, batches, new, levels) if draft.in_place and not options else None
     return new, replaced
 
 
@@ -132,7 +135,6 @@ def collect_pending(
     """
     pending: list[Pending] = []
     mismatch = None
-    inner = levels[1:]
     for path, param in model.named_params().items():
         ident = param._id
         tensor = None if param._frozen else grads.get(ident)
@@ -141,7 +143,7 @@ def collect_pending(
         value, grad = param._value._primitive, tensor._primitive
         for level in levels:
             value = level.lower(value)
-        for level in inner:
+        for level in levels[1:]:
             grad = level.lower(grad)
         fits = grad.shape == value.shape and grad.dtype == value.dtype
         if fits and param.kind == "complex":
@@ -213,8 +215,7 @@ def _lifted(
     outer = levels[0] if levels else device
     for item in pending:
         param, value = item.param, values[item.param._id]
-        if param.kind == "complex":
-            value = unpaired(device, value)
+        value = unpaired(device, value) if param.kind == "complex" else value
         for level in reversed(levels):
             value = level.lift(value)
         params[param._id] = param._with_primitive(outer, value)
