@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from burnpy.backend.dtypes import dtype_of, float32, float64, kind_of
+from burnpy.backend.plans.epilogues import MOST_ROUNDED
 from burnpy.backend.plans.executor import (
     INDEXED,
     Computation,
@@ -22,7 +23,6 @@ from burnpy.backend.plans.executor import (
     lists_of,
 )
 from burnpy.backend.plans.recording import Node, Ref, refs_in
-from burnpy.backend.plans.rewriting import MOST_ROUNDED
 from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape

@@ -152,8 +152,8 @@ class Recorded(Decorator[I], Generic[I]):
             if known.ref is x.ref:
                 return own
         own = Traced(x.value, self.recording.new(x.shape, x.dtype), self.recording)
-        if x.ref.number in x.recording.transposed:
-            self.recording.transposed.add(own.ref.number)
+        if x.ref.number in x.recording.orders:
+            self.recording.orders[own.ref.number] = x.recording.orders[x.ref.number]
         self.recording.inputs.append(own.ref)
         self.captures.append(x)
         self.captured.append(own)

@@ -1,19 +1,23 @@
 """Epilogues: what follows an operation and is computed with it, before its result is written to memory: groups, relu
-after a norm, slices of an array, and a formula of a list after its multiplication by a number."""
+after a norm, slices of an array, and a formula of a list after its multiplication by a number. `unbiased`,
+`multiplied` and `rounded` write linear layers, convolutions and lists of values to round so that more can follow."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from burnpy.backend.operations.programs import Formula
 from burnpy.backend.plans.executor import INDEXED, INTEGER_PRODUCTS, Executor, Launch, NodeLaunch
 from burnpy.backend.plans.fusion import Group, Single
-from burnpy.backend.plans.recording import Node, Ref, operations, refs_in
+from burnpy.backend.plans.program_steps import DTYPES, rounding_of, step_of
+from burnpy.backend.plans.recording import Node, Recording, Ref, operations, refs_in
 from burnpy.backend.plans.rewriting import PLACED, beside
 from burnpy.backend.plans.signature import Signature
+from burnpy.backend.primitives import Shape
 
 
 class Finished:
@@ -271,3 +275,152 @@ def written(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -
         if executor.launch(new, {}) is not None:
             replaced |= {id(source): None, id(node): new}
     return _with(nodes, replaced)
+
+
+MOST_ROUNDED = 4
+"""The most values of one shape that are rounded by one operation."""
+
+
+def rounded(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
+    """Return the nodes with one node that rounds all inputs which products read in 16 bits, such as weights.
+
+    Values that are steps of programs are rounded one by one, so that the group that computes one can round it. Others
+    of one shape, such as queries, keys and values, are rounded together.
+
+    Args:
+        nodes: the nodes.
+        recording: the recording, whose inputs these are.
+        executor: what computes them.
+    """
+    if not executor.rounds:
+        return list(nodes)
+    inputs = {ref.number for ref in recording.inputs} - recording.orders.keys()
+    steps = {ref.number for node in nodes if step_of(node) is not None for ref in refs_in(node.results)}
+    new: list[Node] = []
+    of_inputs: list[Node] = []
+    alike: list[Node] = []  # the last nodes that round one value each, if they are no steps, such as parts of one
+
+    def round_together() -> None:
+        new.extend([_together(alike)] if alike else [])
+        alike.clear()
+
+    for node in nodes:
+        each = _roundings(node)
+        for one in each:
+            number, out = one.args[0].number, one.results
+            if number in inputs or number in steps:
+                of_inputs += [one] * (number in inputs)
+                new.append(one)
+                continue
+            last = alike[-1].results if alike else out
+            if len(alike) == MOST_ROUNDED or (last.shape, last.dtype) != (out.shape, out.dtype):
+                round_together()
+            alike.append(one)
+        if not each:
+            round_together()
+            new.append(node)
+    round_together()
+    if len(of_inputs) < 2 or len({node.results.dtype for node in of_inputs}) > 1:
+        return new
+    gone = set(map(id, of_inputs[1:]))
+    return [_together(of_inputs) if node is of_inputs[0] else node for node in new if id(node) not in gone]
+
+
+def _roundings(node: Node) -> list[Node]:
+    """Return the nodes that round each member of a list, or a node that rounds one value; none for others."""
+    each = [node]
+    if node.name == "foreach_cast":
+        xs, dtype = node.args
+        each = [Node("cast", (x, dtype), out, False, node.line) for x, out in zip(xs, node.results, strict=True)]
+    return each if all(rounding_of(one) is not None for one in each) else []
+
+
+def _together(nodes: Sequence[Node]) -> Node:
+    """Return the node that rounds several values to one dtype; one alone as it is."""
+    if len(nodes) == 1:
+        return nodes[0]
+    (_, dtype), outs = nodes[0].args, [node.results for node in nodes]
+    return Node("foreach_cast", ([node.args[0] for node in nodes], dtype), outs, False, nodes[0].line)
+
+
+def unbiased(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
+    """Return the nodes with linear layers as products and sums if the device's products add no bias, and with their
+    gradients so if it has no launch of both.
+
+    The sum of 16-bit floats stays, as a linear layer rounds it once.
+    """
+    new: list[Node] = []
+    for node in nodes:
+        if node.name == "linear" and node.results.dtype in DTYPES and not executor.adds_bias:
+            x, weight, bias = node.args
+            product = recording.new(node.results.shape, node.results.dtype)
+            new.append(Node("matmul", (x, weight), product, False, node.line))
+            new.append(Node("add", (product, bias), node.results, False, node.line))
+        elif node.name == "linear_backward" and executor.launch(node, {}) is None:
+            grad, x = node.args
+            grad_weight, grad_bias = node.results
+            new.append(
+                Node(
+                    "matmul_tn", (_rows(x, recording, new), _rows(grad, recording, new)), grad_weight, False, node.line
+                )
+            )
+            new.append(Node("sum", (grad, tuple(range(len(grad.shape) - 1)), False), grad_bias, False, node.line))
+        else:
+            new.append(node)
+    return new
+
+
+def multiplied(nodes: Sequence[Node], recording: Recording, executor: Executor, fixed: Container[int]) -> list[Node]:
+    """Return the nodes with convolutions of one image by windows of one element as products of matrices.
+
+    A bias becomes a sum, which joins the operations that follow.
+
+    Args:
+        nodes: the nodes.
+        recording: the recording, which gives numbers to new values.
+        executor: what computes them.
+        fixed: the numbers of the values that are the same in each replay.
+    """
+    if not executor.multiplies_pixels:
+        return list(nodes)
+    new: list[Node] = []
+
+    def reshaped(x: Ref, shape: Shape, node: Node) -> Ref:
+        result = recording.new(shape, x.dtype)
+        new.append(Node("reshape", (x, shape), result, False, node.line))
+        return result
+
+    for node in nodes:
+        if node.name not in ("conv2d", "conv2d_bias") or not _is_product(node):
+            new.append(node)
+            continue
+        (x, weight, *bias), out = refs_in(node.args), node.results
+        image = recording.new(out.shape, out.dtype) if bias else out
+        if weight.number in fixed and executor.convolves_pixels(node):
+            new.append(Node("conv2d", (x, weight, *node.args[-4:]), image, False, node.line))
+        else:
+            matrix = reshaped(weight, weight.shape[:2], node)
+            pixels = reshaped(x, (x.shape[1], math.prod(x.shape[2:])), node)
+            product = recording.new((out.shape[1], math.prod(out.shape[2:])), out.dtype)
+            new.append(Node("matmul", (matrix, pixels), product, False, node.line))
+            new.append(Node("reshape", (product, out.shape), image, False, node.line))
+        if bias:
+            new.append(Node("add", (image, reshaped(bias[0], (1, out.shape[1], 1, 1), node)), out, False, node.line))
+    return new
+
+
+def _is_product(node: Node) -> bool:
+    """Return whether a convolution is a product of matrices as they lie."""
+    (x, weight, *_), (*where, groups) = refs_in(node.args), node.args[-4:]
+    alike = all(ref.dtype == node.results.dtype for ref in refs_in(node.args)) and node.results.dtype in DTYPES
+    usual = weight.shape[2:] == (1, 1) and tuple(map(tuple, where[:2])) == ((1, 1), (0, 0)) and groups == 1
+    return usual and alike and x.shape[0] == 1 and 0 not in x.shape
+
+
+def _rows(x: Ref, recording: Recording, nodes: list[Node]) -> Ref:
+    """Return a value as a matrix whose rows are all but the last dimension, by a further node if it is none."""
+    if len(x.shape) == 2:
+        return x
+    matrix = recording.new((math.prod(x.shape[:-1]), x.shape[-1]), x.dtype)
+    nodes.append(Node("reshape", (x, matrix.shape), matrix, False, ()))
+    return matrix

@@ -13,21 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.call_origin import Line, lines_of
 from burnpy.backend.errors import counted
-from burnpy.backend.plans.epilogues import Finished, activated, scaled, written
+from burnpy.backend.plans.epilogues import Finished, activated, multiplied, rounded, scaled, unbiased, written
 from burnpy.backend.plans.fusion import Group
 from burnpy.backend.plans.loops import StepLoop, unrolled
 from burnpy.backend.plans.program_steps import DTYPES, step_of
 from burnpy.backend.plans.recording import Node, Recording, operations, refs_in, simplified
-from burnpy.backend.plans.rewriting import (
-    divided,
-    folded,
-    multiplied,
-    prepared,
-    rewritten,
-    rounded,
-    turned,
-    unbiased,
-)
+from burnpy.backend.plans.rewriting import divided, folded, permuted_last, prepared, rewritten, turned
 from burnpy.backend.plans.writer import Writer, numbers_in
 from burnpy.backend.primitives import Shape, Value
 
@@ -268,7 +259,8 @@ class Plan:
                 recording.note_order(number, x)
         executor = device.executor() if fuse else None
         if executor is not None:
-            nodes = rounded(divided(turned(nodes, recording), recording), recording, executor)
+            nodes = turned(permuted_last(nodes, recording), recording)
+            nodes = rounded(divided(nodes, recording), recording, executor)
             nodes = unbiased(multiplied(nodes, recording, executor, constants | given), recording, executor)
             nodes, numbers = folded(rewritten(nodes, outputs, recording), outputs, device)
             nodes = written(scaled(activated(nodes, outputs, executor), outputs, executor), outputs, executor)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.backend import operations as schema
-from burnpy.backend.primitives import DType, Shape
+from burnpy.backend.primitives import Dims, DType, Shape
 
 if TYPE_CHECKING:
     from burnpy.backend.call_origin import Stack
@@ -83,7 +83,8 @@ class Recording:
         self.inputs: list[Ref] = []  #: primitives, and generators whose shape is ()
         self.constants: dict[int, Any] = {}  #: the primitives that come from outside, by the number of the value
         self.outputs: list[Ref] = []
-        self.transposed = set[int]()  #: the inputs and constants that are matrices whose columns lie together
+        self.orders: dict[int, Dims] = {}
+        """For inputs and constants that are dense, but not C-contiguous: their dims in the order of memory."""
         self.closed = False  #: whether it is complete
         self._count: int = 0 if whole is None else whole._count
 
@@ -99,11 +100,12 @@ class Recording:
         return ref
 
     def note_order(self, number: int, value: Any) -> None:
-        """Note whether the primitive of a value is a matrix whose columns lie together."""
-        if len(value.shape) == 2 and getattr(value, "flags", None) is not None:
-            flags = value.flags
-            if flags.f_contiguous and not flags.c_contiguous:
-                self.transposed.add(number)
+        """Note the order of the dims of a primitive in memory, if it is dense and not C-contiguous."""
+        n = len(value.shape)
+        if n > 1 and getattr(value, "flags", None) is not None and not value.flags.c_contiguous:
+            order = tuple(sorted(range(n), key=lambda dim: -value.strides[dim]))
+            if value.transpose(order).flags.c_contiguous:
+                self.orders[number] = order
 
     def generator(self) -> Ref:
         """Return a random generator as a further input."""

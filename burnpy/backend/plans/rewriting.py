@@ -1,7 +1,8 @@
 """`rewritten`: the nodes of a recording, changed so that more of them become programs.
 
 Numbers that are the same in each replay are computed once. Gradients of several uses of one slice are added before they
-are added to the whole; the rest of the arithmetic stays.
+are added to the whole. Operations on permuted values are computed on the arrays as they lie, and so are products by
+transposed matrices. The rest of the arithmetic stays.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import math
 from collections.abc import Container, Mapping, Sequence, Set
 from typing import Any
 
-from burnpy.backend.plans.executor import Executor
-from burnpy.backend.plans.program_steps import DTYPES, LONGEST, rounding_of, step_of
+from burnpy.backend.plans.program_steps import DTYPES, LONGEST
 from burnpy.backend.plans.recording import REPEATED, Node, Recording, Ref, mapped, operations, refs_in
 from burnpy.backend.primitives import Dims, Key, Shape
 from burnpy.backend.rules import spans_of
@@ -56,6 +56,190 @@ def rewritten(nodes: Sequence[Node], outputs: Sequence[Ref], recording: Recordin
 _TURNED = {"matmul": "matmul_nt", "matmul_nt": "matmul", "linear": "matmul_nt"}
 """The products by the transpose of their second matrix."""
 
+_REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "any", "all")
+"""The reductions over several dims."""
+
+
+def permuted_last(nodes: Sequence[Node], recording: Recording) -> list[Node]:
+    """Return the nodes with pointwise operations and reductions of permuted values computed on the values as they lie.
+
+    Programs read C-contiguous arrays, and would copy permuted ones in each replay; what they compute is permuted after.
+    So are operations on inputs whose dims had another order in memory when they were recorded.
+
+    Args:
+        nodes: the nodes.
+        recording: the recording, which gives numbers to new values.
+    """
+    if not recording.orders and not any(node.name in ("permute", "mT") for node in nodes):
+        return list(nodes)
+    layouts = _Layouts(nodes, recording)
+    while layouts.refuse():
+        pass
+    return layouts.written()
+
+
+class _Layouts:
+    """The orders in which values lie in memory: for each dim of a value, the dim of the array that it is a view of."""
+
+    def __init__(self, nodes: Sequence[Node], recording: Recording) -> None:
+        self._nodes, self._recording = nodes, recording
+        self._expanded = {node.results.number: node.args[0] for node in nodes if node.name == "expand"}
+        self._filled = {node.results.number: node for node in nodes if node.name == "full"}
+        self._uses: dict[int, list[Node]] = {}
+        for node in nodes:
+            for ref in refs_in(node.args):
+                self._uses.setdefault(ref.number, []).append(node)
+        self._moved = {id(node) for node in nodes if _is_pointwise(node) or node.name in _REDUCTIONS}
+        self._orders: dict[int, Dims] = {}
+        self._find()
+
+    def refuse(self) -> bool:
+        """Leave the operations whose results another operation would copy; return whether there are more of them."""
+        before = len(self._moved)
+        for node in reversed(self._nodes):
+            if id(node) in self._moved:
+                read = node.args[0] if node.name in _REDUCTIONS else node.results
+                if not self._read_in_order(read):
+                    self._moved.remove(id(node))
+        if len(self._moved) == before:
+            return False
+        self._find()
+        return True
+
+    def _find(self) -> None:
+        """Find the orders of all values, and leave the operations that read no permuted value or several orders."""
+        self._orders = {number: _inverse(order) for number, order in self._recording.orders.items()}
+        for node in self._nodes:
+            order = self._order_of(node)
+            if order is None:
+                self._moved.discard(id(node))
+            elif order != tuple(range(len(order))):
+                self._orders[node.results.number] = order
+
+    def _order_of(self, node: Node) -> Dims | None:
+        """Return the order of a node's result; None if it is not moved."""
+        if node.name in ("permute", "mT", "detach"):
+            return self._viewed(node)
+        if id(node) not in self._moved:
+            return None
+        order = self._orders.get(node.args[0].number) if node.name in _REDUCTIONS else self._common(node)
+        if order is None or node.name not in _REDUCTIONS:
+            return order
+        _, dims, keepdim = node.args
+        left = [order[dim] for dim in range(len(order)) if keepdim or dim not in dims]
+        return tuple([sorted(left).index(dim) for dim in left])
+
+    def _viewed(self, node: Node) -> Dims:
+        x, n = node.args[0], len(node.results.shape)
+        order, dims = self._orders.get(x.number, range(n)), range(n)
+        if node.name == "permute":
+            dims = node.args[1]
+        elif node.name == "mT":
+            dims = (*range(n - 2), n - 1, n - 2)
+        return tuple([order[dim] for dim in dims])
+
+    def _common(self, node: Node) -> Dims | None:
+        """Return the order of all operands of the result's shape, if it is one."""
+        shape, orders = node.results.shape, set[Dims | None]()
+        for ref in refs_in(node.args):
+            source = self._source(ref)
+            if source.shape == shape and source.number not in self._filled:
+                orders.add(self._orders.get(source.number))
+        return orders.pop() if len(orders) == 1 and 0 not in shape else None
+
+    def _source(self, ref: Ref) -> Ref:
+        while ref.number in self._expanded:
+            ref = self._expanded[ref.number]
+        return ref
+
+    def _read_in_order(self, ref: Ref) -> bool:
+        """Return whether nothing that reads a value, or a view of it, would copy it."""
+        order = self._orders.get(ref.number)
+        return order is None or all(
+            self._read_in_order(user.results)
+            if user.name in ("permute", "mT", "detach")
+            else id(user) in self._moved or (order == (1, 0) and user.name in _TURNED and ref.dtype in DTYPES)
+            for user in self._uses.get(ref.number, ())
+        )
+
+    def written(self) -> list[Node]:
+        """Return the nodes."""
+        new: list[Node] = []
+        arrays: dict[int, Ref] = {}  # those that values with an order are views of
+
+        def given(name: str, x: Ref, argument: Shape, shape: Shape, node: Node) -> Ref:
+            result = self._recording.new(shape, x.dtype)
+            new.append(Node(name, (x, argument), result, False, node.line))
+            return result
+
+        def array(x: Ref, node: Node) -> Ref:
+            if x.number not in arrays:
+                order = self._recording.orders.get(x.number)
+                arrays[x.number] = x if order is None else given("permute", x, order, _reordered(x.shape, order), node)
+            return arrays[x.number]
+
+        def operand(x: Ref, order: Dims, node: Node) -> Ref:
+            source, inverse, shape = self._source(x), _inverse(order), node.results.shape
+            if source.shape == shape:
+                if source.number not in self._filled:
+                    return array(source, node)
+                result = self._recording.new(_reordered(shape, inverse), x.dtype)
+                _, *rest = self._filled[source.number].args
+                new.append(Node("full", (result.shape, *rest), result, False, node.line))
+                return result
+            if source.shape == () == x.shape:
+                return source
+            padded = (1,) * (len(shape) - len(source.shape)) + source.shape
+            turned = _reordered(padded, inverse)
+            if [dim for dim in inverse if padded[dim] != 1] == [dim for dim, size in enumerate(padded) if size != 1]:
+                return source if turned == source.shape else given("reshape", source, turned, turned, node)
+            source = source if padded == source.shape else given("reshape", source, padded, padded, node)
+            return given("permute", source, inverse, turned, node)
+
+        for node in self._nodes:
+            if id(node) not in self._moved:
+                new.append(node)
+                if node.results.__class__ is Ref and node.results.number in self._orders:
+                    x = node.args[0]
+                    arrays[node.results.number] = array(x, node) if x.number in self._orders else x
+                continue
+            out = node.results
+            if node.name in _REDUCTIONS:
+                x, dims, keepdim = node.args
+                order = self._orders[x.number]
+                args = array(x, node), tuple(sorted(order[dim] for dim in dims)), keepdim
+            else:
+                order = self._common(node) or ()
+                args = mapped(node.args, lambda x: operand(x, order, node))  # noqa: B023  # called at once
+            order = self._orders.get(out.number, ())
+            result = self._recording.new(_reordered(out.shape, _inverse(order)), out.dtype) if order else out
+            new.append(Node(node.name, args, result, False, node.line))
+            if order:
+                arrays[out.number] = result
+                new.append(Node("permute", (result, order), out, False, node.line))
+        return new
+
+
+def _is_pointwise(node: Node) -> bool:
+    """Return whether each element of a node's result depends on the same element of its arguments alone."""
+    op = operations().get(node.name)
+    if (
+        op is None
+        or node.effect
+        or node.results.__class__ is not Ref
+        or any(a.sequence or a.role for a in op.arguments)
+    ):
+        return False
+    return op.elementwise or node.name == "accumulate"
+
+
+def _inverse(order: Dims) -> Dims:
+    return tuple([order.index(dim) for dim in range(len(order))])
+
+
+def _reordered(shape: Shape, order: Dims) -> Shape:
+    return tuple([shape[dim] for dim in order])
+
 
 def turned(nodes: Sequence[Node], recording: Recording) -> list[Node]:
     """Return the nodes with products by the transposes of matrices whose columns lie together: of loaded weights, and
@@ -70,9 +254,10 @@ def turned(nodes: Sequence[Node], recording: Recording) -> list[Node]:
             new.append(node)
             continue
         x, matrix, *bias = node.args
-        if matrix.number in recording.transposed and matrix.number not in views:
-            views[matrix.number] = recording.new(matrix.shape[::-1], matrix.dtype)
-            new.append(Node("permute", (matrix, (1, 0)), views[matrix.number], False, node.line))
+        for ref in (matrix, x) if len(matrix.shape) == 1 else (matrix,):
+            if recording.orders.get(ref.number) == (1, 0) and ref.number not in views:
+                views[ref.number] = recording.new(ref.shape[::-1], ref.dtype)
+                new.append(Node("permute", (ref, (1, 0)), views[ref.number], False, node.line))
         if matrix.number in views and len(x.shape) > 1:
             result = recording.new(node.results.shape, node.results.dtype) if bias else node.results
             new.append(Node(_TURNED[node.name], (x, views[matrix.number]), result, False, node.line))
@@ -80,6 +265,8 @@ def turned(nodes: Sequence[Node], recording: Recording) -> list[Node]:
                 new.append(Node("add", (result, bias[0]), node.results, False, node.line))
         elif node.name == "matmul" and x.number in views and len(matrix.shape) == 2:
             new.append(Node("matmul_tn", (views[x.number], matrix), node.results, False, node.line))
+        elif node.name == "matmul" and x.number in views and len(matrix.shape) == 1:
+            new.append(Node("matmul", (matrix, views[x.number]), node.results, False, node.line))
         else:
             new.append(node)
     return new
@@ -90,156 +277,7 @@ def _transposes(node: Node, recording: Recording) -> bool:
     if node.name != "mT" and (node.name != "permute" or tuple(node.args[1]) != (1, 0)):
         return False
     x = node.args[0]
-    return len(x.shape) == 2 and x.dtype in DTYPES and x.number not in recording.transposed
-
-
-def unbiased(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
-    """Return the nodes with linear layers as products and sums if the device's products add no bias, and with their
-    gradients so if it has no launch of both.
-
-    The sum of 16-bit floats stays, as a linear layer rounds it once.
-    """
-    new: list[Node] = []
-    for node in nodes:
-        if node.name == "linear" and node.results.dtype in DTYPES and not executor.adds_bias:
-            x, weight, bias = node.args
-            product = recording.new(node.results.shape, node.results.dtype)
-            new.append(Node("matmul", (x, weight), product, False, node.line))
-            new.append(Node("add", (product, bias), node.results, False, node.line))
-        elif node.name == "linear_backward" and executor.launch(node, {}) is None:
-            grad, x = node.args
-            grad_weight, grad_bias = node.results
-            new.append(
-                Node(
-                    "matmul_tn", (_rows(x, recording, new), _rows(grad, recording, new)), grad_weight, False, node.line
-                )
-            )
-            new.append(Node("sum", (grad, tuple(range(len(grad.shape) - 1)), False), grad_bias, False, node.line))
-        else:
-            new.append(node)
-    return new
-
-
-def multiplied(nodes: Sequence[Node], recording: Recording, executor: Executor, fixed: Container[int]) -> list[Node]:
-    """Return the nodes with convolutions of one image by windows of one element as products of matrices.
-
-    A bias becomes a sum, which joins the operations that follow.
-
-    Args:
-        nodes: the nodes.
-        recording: the recording, which gives numbers to new values.
-        executor: what computes them.
-        fixed: the numbers of the values that are the same in each replay.
-    """
-    if not executor.multiplies_pixels:
-        return list(nodes)
-    new: list[Node] = []
-
-    def reshaped(x: Ref, shape: Shape, node: Node) -> Ref:
-        result = recording.new(shape, x.dtype)
-        new.append(Node("reshape", (x, shape), result, False, node.line))
-        return result
-
-    for node in nodes:
-        if node.name not in ("conv2d", "conv2d_bias") or not _is_product(node):
-            new.append(node)
-            continue
-        (x, weight, *bias), out = refs_in(node.args), node.results
-        image = recording.new(out.shape, out.dtype) if bias else out
-        if weight.number in fixed and executor.convolves_pixels(node):
-            new.append(Node("conv2d", (x, weight, *node.args[-4:]), image, False, node.line))
-        else:
-            matrix = reshaped(weight, weight.shape[:2], node)
-            pixels = reshaped(x, (x.shape[1], math.prod(x.shape[2:])), node)
-            product = recording.new((out.shape[1], math.prod(out.shape[2:])), out.dtype)
-            new.append(Node("matmul", (matrix, pixels), product, False, node.line))
-            new.append(Node("reshape", (product, out.shape), image, False, node.line))
-        if bias:
-            new.append(Node("add", (image, reshaped(bias[0], (1, out.shape[1], 1, 1), node)), out, False, node.line))
-    return new
-
-
-MOST_ROUNDED = 4
-"""The most values of one shape that are rounded by one operation."""
-
-
-def rounded(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
-    """Return the nodes with one node that rounds all inputs which products read in 16 bits, such as weights.
-
-    Values that are steps of programs are rounded one by one, so that the group that computes one can round it. Others
-    of one shape, such as queries, keys and values, are rounded together.
-
-    Args:
-        nodes: the nodes.
-        recording: the recording, whose inputs these are.
-        executor: what computes them.
-    """
-    if not executor.rounds:
-        return list(nodes)
-    inputs = {ref.number for ref in recording.inputs} - recording.transposed
-    steps = {ref.number for node in nodes if step_of(node) is not None for ref in refs_in(node.results)}
-    new: list[Node] = []
-    of_inputs: list[Node] = []
-    alike: list[Node] = []  # the last nodes that round one value each, if they are no steps, such as parts of one
-
-    def round_together() -> None:
-        new.extend([_together(alike)] if alike else [])
-        alike.clear()
-
-    for node in nodes:
-        each = _roundings(node)
-        for one in each:
-            number, out = one.args[0].number, one.results
-            if number in inputs or number in steps:
-                of_inputs += [one] * (number in inputs)
-                new.append(one)
-                continue
-            last = alike[-1].results if alike else out
-            if len(alike) == MOST_ROUNDED or (last.shape, last.dtype) != (out.shape, out.dtype):
-                round_together()
-            alike.append(one)
-        if not each:
-            round_together()
-            new.append(node)
-    round_together()
-    if len(of_inputs) < 2 or len({node.results.dtype for node in of_inputs}) > 1:
-        return new
-    gone = set(map(id, of_inputs[1:]))
-    return [_together(of_inputs) if node is of_inputs[0] else node for node in new if id(node) not in gone]
-
-
-def _roundings(node: Node) -> list[Node]:
-    """Return the nodes that round each member of a list, or a node that rounds one value; none for others."""
-    each = [node]
-    if node.name == "foreach_cast":
-        xs, dtype = node.args
-        each = [Node("cast", (x, dtype), out, False, node.line) for x, out in zip(xs, node.results, strict=True)]
-    return each if all(rounding_of(one) is not None for one in each) else []
-
-
-def _together(nodes: Sequence[Node]) -> Node:
-    """Return the node that rounds several values to one dtype; one alone as it is."""
-    if len(nodes) == 1:
-        return nodes[0]
-    (_, dtype), outs = nodes[0].args, [node.results for node in nodes]
-    return Node("foreach_cast", ([node.args[0] for node in nodes], dtype), outs, False, nodes[0].line)
-
-
-def _is_product(node: Node) -> bool:
-    """Return whether a convolution is a product of matrices as they lie."""
-    (x, weight, *_), (*where, groups) = refs_in(node.args), node.args[-4:]
-    alike = all(ref.dtype == node.results.dtype for ref in refs_in(node.args)) and node.results.dtype in DTYPES
-    usual = weight.shape[2:] == (1, 1) and tuple(map(tuple, where[:2])) == ((1, 1), (0, 0)) and groups == 1
-    return usual and alike and x.shape[0] == 1 and 0 not in x.shape
-
-
-def _rows(x: Ref, recording: Recording, nodes: list[Node]) -> Ref:
-    """Return a value as a matrix whose rows are all but the last dimension, by a further node if it is none."""
-    if len(x.shape) == 2:
-        return x
-    matrix = recording.new((math.prod(x.shape[:-1]), x.shape[-1]), x.dtype)
-    nodes.append(Node("reshape", (x, matrix.shape), matrix, False, ()))
-    return matrix
+    return len(x.shape) == 2 and x.dtype in DTYPES and x.number not in recording.orders
 
 
 def divided(nodes: Sequence[Node], recording: Recording) -> list[Node]:

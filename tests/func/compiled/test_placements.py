@@ -57,8 +57,58 @@ def test_values_and_gradients(name: str) -> None:
             np.testing.assert_allclose(x.to_numpy(), y.to_numpy(), rtol=1e-9, atol=1e-11)
 
 
+def _permuted(seed: int, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
+    """Return a tensor whose dims lie in another order in memory."""
+    array = np.random.default_rng(seed).standard_normal(shape)
+    return Tensor[NumPy].from_data(array.transpose(np.argsort(order)).copy()).permute(*order)
+
+
+PERMUTED: dict[str, Callable[..., Any]] = {
+    "sums and numbers": lambda x, y, b: (x + y) * 2.0 - b[0, 0, 0],
+    "one value for each column, for each row and for each matrix": lambda x, y, b: (x * b[0, 0] + b[0] * y).relu() / b,
+    "a value that is filled, or expanded": lambda x, y, b: (x + x.ones_like()) * b[:, :1].expand(2, 3, 4) + b.mean(),
+    "bools and casts": lambda x, y, b: (x.where(x > y, y), (x > 0.0).any(1), (x * y).prod(2)),
+    "sums over each dim": lambda x, y, b: [
+        (x * y).sum(dims, keepdim) for dims in (0, 1, (0, 2)) for keepdim in (True, False)
+    ],
+    "a mean and what follows it": lambda x, y, b: (x - x.mean(1, keepdim=True)) / (y - y.amin(1, keepdim=True) + 1.0),
+    "the order of memory again": lambda x, y, b: ((x + y).permute(1, 2, 0).softmax(-1), x.mT + y.mT),
+    "what needs another order": lambda x, y, b: ((x + y).softmax(-1), (x * y).cumsum(2) + x, (x - y) @ y.mT),
+    "matrices": lambda x, y, b: ((x[0] + y[0]) @ b[0].T, b[0, 0] @ (x * y)[1].T, x[1] @ b[1, 0]),
+}
+"""Functions of two values whose dims lie in one order, and a value whose dims lie in the usual one."""
+
+
+@pytest.mark.slow
+@every_row("name", PERMUTED)
+def test_permuted_values(name: str) -> None:
+    """Permuted arguments, arguments that the function permutes, and others for the same plan."""
+    f, order = PERMUTED[name], (2, 0, 1)
+    x, y = (_permuted(seed, (2, 3, 4), order) for seed in (0, 1))
+    b = Tensor[NumPy].from_data(np.random.default_rng(2).standard_normal((2, 3, 4)))
+    wanted, one = _leaves(f(x, y, b)), compiled(f)
+    inside = compiled(lambda x, y, b: f(x.permute(*order), y.permute(*order), b))
+    usual = [Tensor[NumPy].from_data(each.to_numpy().copy()) for each in (x, y)]
+    back = [each.permute(*np.argsort(order).tolist()) for each in (x, y)]
+    for given in (one(x, y, b), one(*usual, b), inside(*back, b)):
+        for mine, its in zip(_leaves(given), wanted, strict=True):
+            np.testing.assert_allclose(mine.to_numpy(), its.to_numpy(), rtol=1e-12)
+
+
+def test_permuted_values_are_read_where_they_lie() -> None:
+    """Kernels have the shape of the arrays in memory, and of the result where a row is needed."""
+    x, y = (_permuted(seed, (3, 4), (1, 0)) for seed in (0, 1))
+    shapes = {
+        (4, 3): (lambda x, y: (x * y).exp(), lambda x, y: (x + y).sum(1)),
+        (3, 4): (lambda x, y: (x * y).softmax(1), lambda x, y: x.softmax(1) * x.sum(1, keepdim=True)),
+    }
+    for shape, functions in shapes.items():
+        for f in functions:
+            assert {part.shape for part in compiled(f).explain(x, y).programs} == {shape}
+
+
 def _leaves(results: Any) -> list[Any]:
-    return [*results] if isinstance(results, tuple) else [results]
+    return [*results] if isinstance(results, (tuple, list)) else [results]
 
 
 def test_right_values() -> None:
