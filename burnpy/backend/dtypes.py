@@ -240,6 +240,12 @@ def tiny(dtype: DType) -> float:
     return 2.0 ** (row.lowest + row.digits - 1)
 
 
+def infinity_bits(dtype: DType) -> int:
+    """Return the bits of infinity in a float dtype: those of the exponent, which NaN has set, too."""
+    row = DTYPES[dtype.name]
+    return (1 << row.bits - 1) - (1 << row.digits - 1)
+
+
 def has_few_exponents(dtype: DType) -> bool:
     """Return whether a float dtype has fewer exponents than float32, in which its products are exact."""
     return tiny(dtype) > tiny(float32)

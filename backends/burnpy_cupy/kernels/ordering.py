@@ -18,7 +18,7 @@ import struct
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from burnpy.backend.dtypes import dtype_of, int64, kind_of, uint8, uint16, uint32, uint64
+from burnpy.backend.dtypes import dtype_of, infinity_bits, int64, kind_of, uint8, uint16, uint32, uint64
 from burnpy.backend.primitives import DType, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels.elementwise_kernel import C_NAMES, REGISTER, contiguous, headers_of
@@ -120,7 +120,6 @@ extern "C" __global__ __launch_bounds__(THREADS) void burnpy_sort(
 }}
 """
 ORDERING = {"burnpy_sort": Raw(_SORT)}
-_INFINITE = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF0000000000000}
 _BITS = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 
 
@@ -325,7 +324,7 @@ def _sort_launch(b: CuPyOrdering, dtype: DType, shape: Shape, dim: int, descendi
         "THREADS": threads,
         "KEY_BITS": 64 if dtype.itemsize == 8 else 32,
         "KIND": 2 if kind == "float" else 1 if dtype.kind == "i" else 0,
-        "INFINITE": _INFINITE.get(dtype.name, 0),
+        "INFINITE": infinity_bits(dtype) if kind == "float" else 0,
     }
     kernel = b._kernels.typed("burnpy_sort", constants, T=_BITS[dtype.itemsize])
     grid = (-(-rows // (threads // lanes)), 1)

@@ -22,7 +22,7 @@ import numpy as np
 
 from burnpy.autodiff import Autodiff, Balanced, checkpoint
 from burnpy.backend import Checked, Mixed, Profiled
-from burnpy.backend.dtypes import float64
+from burnpy.backend.dtypes import HALVES, float64
 from burnpy.backend.errors import BurnpyError
 from burnpy.func import compiled, hessian, jacfwd, jacrev, vjp, vmap
 from burnpy.interop import onnx
@@ -383,8 +383,7 @@ _WAYS: tuple[tuple[str, Mapping[str, str], Callable[[Case, str], Arrays], dict[s
     ("Checked {}", _ALL, _on(Checked), {"weight": 0.4}),
     ("Profiled {}", _ALL, _on(Profiled), {"weight": 0.3}),
     ("float32 {}", _ALL, _narrow("float32"), {"dtype": "float32", "draws": False, "weight": 1.2}),
-    ("float16 {}", _TWO, _narrow("float16"), {"dtype": "float16", "draws": False, "weight": 0.4}),
-    ("bfloat16 {}", _TWO, _narrow("bfloat16"), {"dtype": "bfloat16", "draws": False, "weight": 0.4}),
+    *[(f"{half} {{}}", _TWO, _narrow(half), {"dtype": half, "draws": False, "weight": 0.4}) for half in HALVES[::-1]],
     ("compiled({}), without kernels", _ALL, _without_kernels, {"weight": 0.15}),
     ("f of ONNX", {"values": ""}, _read_back, {"draws": False, "weight": 0.2}),
     ("f of ONNX, foreign nodes", {"values": ""}, _with_foreign_nodes, {"draws": False, "weight": 0.2}),

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32
+from burnpy.backend.dtypes import float32, infinity_bits
 from burnpy.backend.operations.convolution import Pair, window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.convolution import pointwise_convolution, pointwise_input_gradient, pointwise_weight_gradient
@@ -33,8 +33,6 @@ _CHANNELS, _WINDOWS = 32, 32
 _BLOCK = 1 << 20
 """The bytes of the products of a block of images, which are copied from the second cache. Sums of weights' gradients
 depend on it, and so it is one number for any count of threads."""
-_EXPONENT = {"float16": 0x7C00, "bfloat16": 0x7F80}
-"""The bits that are all set in infinities and NaN."""
 
 
 def convolution(name: str, x: Any, y: Any, *args: Any) -> Any:
@@ -266,5 +264,5 @@ def _is_worth(members: int, counts: Shape, weight: Shape, groups: int) -> bool:
 
 def _is_finite(weight: Any) -> bool:
     """Return whether a weight of 16 bits has neither infinities nor NaN, whose products with padding would be NaN."""
-    exponent = _EXPONENT[weight.dtype.name]
+    exponent = infinity_bits(weight.dtype)
     return bool((weight.view(np.uint16) & exponent).max() < exponent)
