@@ -21,7 +21,7 @@ from burnpy.func.pytree import flatten
 from burnpy.interop.onnx.operators.control_flow import Graph, run
 from burnpy.interop.onnx.operators.table import Conditional, rule_of
 from burnpy.interop.onnx.reader import BUFFERS, read
-from burnpy.interop.onnx.sizes import LOOPS, Size, symbols_of
+from burnpy.interop.onnx.sizes import LOOPS, Size, Symbols, symbols_of
 from burnpy.interop.onnx.tracing import (
     Inputs,
     MissingResultError,
@@ -99,8 +99,6 @@ def export(
     ['MatMul', 'Add', 'Relu', 'MatMul', 'Add']
     """
     onnx = needed("onnx", "export()", "onnx", "onnx")
-    from burnpy.interop.onnx.writer import Writer
-
     newest = onnx.defs.onnx_opset_version()
     if not OLDEST <= opset <= newest:
         raise ArgumentError(
@@ -110,48 +108,8 @@ def export(
     refuse_url(target, "export()")
     given = inputs_of(model, inputs)
     symbols, numbers = symbols_of(given.named, given.call.leaves, dynamic or {})
-    defaults: set[str] = set()
-    stepped: dict[str, Callable[..., Any]] = {}
-    loops: Mapping[str, Callable[..., Any]] = {}
-
-    def decomposes(op: Operation, args: tuple[Any, ...]) -> Callable[..., Any] | None:
-        rule = rule_of(op)
-        if op.required:
-            return None
-        if op.name in LOOPS:
-            stepped[op.name] = LOOPS[op.name]
-        if isinstance(rule, Conditional) and (opset < rule.since or (rule.when is not None and not rule.when(*args))):
-            rule = None
-        return loops.get(op.name, op.function) if rule is None or op.name in defaults else None
-
-    least = 1
-    while True:
-        recorded = traces(model, given, symbols, numbers, decomposes, least)
-        _name_outputs(recorded, outputs, {*given.named, *given.parameters.values()})
-        try:
-            writer = Writer(onnx, opset, recorded, *_named(given, recorded[0]))
-            break
-        except MissingResultError as missing:
-            defaults.add(missing.operation)
-        except UnknownSizeError as unknown:
-            if least > 1:
-                raise unknown.args[0] from None
-            least = _MULTIPLE
-        except ExportError:
-            if not symbols or loops or not stepped:
-                raise
-            loops = stepped  # as the number of steps may be what differs between the recordings
-    first = recorded[0]
-    named = {number: name for name, number in given.named.items()}
-    sizes: dict[tuple[int, ...], str] = {}
-    infos = []
-    for number, ref in zip(first.inputs, first.recording.inputs, strict=True):
-        if number in named:
-            shape = writer.operand(ref).shape
-            sizes.update(
-                {size.values: symbols[number, k].text for k, size in enumerate(shape) if isinstance(size, Size)}
-            )
-            infos.append(writer.info(named[number], shape, ref.dtype, sizes))
+    recorded, writer = _recorded(onnx, model, given, symbols, numbers, opset, outputs)
+    infos, sizes = _inputs_of(writer, given, recorded[0], symbols)
     results = writer.outputs(sizes)
     writer.prune([info.name for info in results])
     name = type(model).__name__ if hasattr(model, "forward") else getattr(model, "__name__", "model")
@@ -168,6 +126,71 @@ def export(
     kept = {BUFFERS: json.dumps(buffers)} if buffers else {}
     onnx.helper.set_model_props(proto, {**kept, **(metadata or {})})
     _save(onnx, proto, target)
+
+
+class _Decompositions:
+    """Which operations are recorded as their defaults, or as loops, for an opset."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.defaults: set[str] = set()  # the operations with rules that their defaults replace
+        self.stepped: dict[str, Callable[..., Any]] = {}  # the loops for operations that the model has
+        self.loops: Mapping[str, Callable[..., Any]] = {}  # those that are used
+
+    def __call__(self, op: Operation, args: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """Return the function to record instead of an operation; None to record the operation."""
+        rule = rule_of(op)
+        if op.required:
+            return None
+        if op.name in LOOPS:
+            self.stepped[op.name] = LOOPS[op.name]
+        if isinstance(rule, Conditional) and (self.opset < rule.since or not (rule.when is None or rule.when(*args))):
+            rule = None
+        return self.loops.get(op.name, op.function) if rule is None or op.name in self.defaults else None
+
+
+def _recorded(
+    onnx: Any,
+    model: Callable[..., Any],
+    given: Inputs,
+    symbols: Symbols,
+    numbers: Mapping[str, int],
+    opset: int,
+    outputs: tuple[str, ...],
+) -> tuple[list[Trace], Writer]:
+    """Record a model for several dynamic sizes, and write its nodes; again with what the rules of operations lack."""
+    from burnpy.interop.onnx.writer import Writer
+
+    decompositions, least = _Decompositions(opset), 1
+    while True:
+        recorded = traces(model, given, symbols, numbers, decompositions, least)
+        _name_outputs(recorded, outputs, {*given.named, *given.parameters.values()})
+        try:
+            return recorded, Writer(onnx, opset, recorded, *_named(given, recorded[0]))
+        except MissingResultError as missing:
+            decompositions.defaults.add(missing.operation)
+        except UnknownSizeError as unknown:
+            if least > 1:
+                raise unknown.args[0] from None
+            least = _MULTIPLE
+        except ExportError:
+            if not symbols or decompositions.loops or not decompositions.stepped:
+                raise
+            decompositions.loops = decompositions.stepped  # the number of steps may be what differs
+
+
+def _inputs_of(writer: Writer, given: Inputs, first: Trace, symbols: Symbols) -> tuple[list[Any], dict[Any, str]]:
+    """Return the descriptions of the inputs, and the names of sizes that are dynamic dimensions of them."""
+    sizes: dict[Any, str] = {}
+    named = {number: name for name, number in given.named.items()}
+    infos = []
+    for number, ref in zip(first.inputs, first.recording.inputs, strict=True):
+        if number in named:
+            shape = writer.operand(ref).shape
+            dims = [(k, size) for k, size in enumerate(shape) if isinstance(size, Size)]
+            sizes.update({size.values: symbols[number, k].text for k, size in dims})
+            infos.append(writer.info(named[number], shape, ref.dtype, sizes))
+    return infos, sizes
 
 
 def _name_outputs(recorded: list[Trace], outputs: tuple[str, ...], taken: set[str]) -> None:
@@ -317,6 +340,7 @@ if TYPE_CHECKING:
     from io import FileIO
 
     from burnpy.autodiff.autodiff import Autodiff
+    from burnpy.interop.onnx.writer import Writer
 
 
 class OnnxModel(Module[B]):
