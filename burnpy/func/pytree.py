@@ -207,9 +207,7 @@ def flatten(tree: Any, whole: bool = False) -> tuple[list[Any], Structure]:
 
 
 def _flatten_into(tree: Any, leaves: list[Any], whole: bool) -> Structure:
-    handler = _handler(tree)
-    if whole and handler is not None:
-        handler = handler.whole or handler
+    handler = handler_of(tree) if whole else _handler(tree)
     if handler is None:
         leaves.append(tree)
         return LEAF
@@ -221,10 +219,16 @@ def _flatten_into(tree: Any, leaves: list[Any], whole: bool) -> Structure:
     return Structure(handler, rest, tuple([_flatten_into(child, leaves, whole) for child in children]))
 
 
+def handler_of(tree: Any) -> Handler | None:
+    """Return the handler of a tree's type by which it has all its tensors as leaves; None for a leaf."""
+    handler = _handler(tree)
+    return handler if handler is None else handler.whole or handler
+
+
 def children_of(tree: Any) -> Iterable[Any] | None:
     """Return the members of a tree; None for a leaf."""
-    handler = _handler(tree)
-    return None if handler is None else (handler.whole or handler).flatten(tree)[0]
+    handler = handler_of(tree)
+    return None if handler is None else handler.flatten(tree)[0]
 
 
 def is_module(x: Any) -> bool:
@@ -239,40 +243,6 @@ def _same(rest: Any, other: Any) -> bool:
     if isinstance(rest, tuple):
         return len(rest) == len(other) and all(map(_same, rest, other))
     return bool(rest == other)
-
-
-def leaves_like(tree: Any, structure: Structure) -> list[Any] | None:
-    """Return the leaves of a tree, with all tensors of modules, if it has a structure; None if it has another.
-
-    >>> structure = flatten({"a": 1, "b": [2, (3, None)]}, whole=True)[1]
-    >>> leaves_like({"a": 5, "b": [6, (7, None)]}, structure), leaves_like({"a": 5}, structure)
-    ([5, 6, 7], None)
-    """
-    leaves: list[Any] = []
-    return leaves if _add_like(tree, structure, leaves) else None
-
-
-def _add_like(tree: Any, structure: Structure, leaves: list[Any]) -> bool:
-    """Add the leaves of a tree to a list; return whether it has a structure."""
-    handler = structure.handler
-    if handler is None:
-        leaves.append(tree)
-        return isinstance(tree, (TensorBase, float)) or _handler(tree) is None
-    own = _handler(tree)
-    if own is not None:
-        own = own.whole or own
-    if own is not handler:
-        return False
-    children, rest = handler.flatten(tree)
-    if rest is not structure.rest and rest != structure.rest:
-        return False
-    members, parts = [*children], structure.children
-    if len(members) != len(parts):
-        return False
-    if parts is _leaves(len(parts)):
-        leaves += members
-        return all(isinstance(member, TensorBase) for member in members)
-    return all(_add_like(member, part, leaves) for member, part in zip(members, parts, strict=True))
 
 
 @cache

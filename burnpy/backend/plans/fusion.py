@@ -70,6 +70,10 @@ class Group:
         known = self.roles
         return all(known.get(number, role) == role for number, role in roles.items())
 
+    def role_of(self, shape: tuple[int, ...], extent: Extent, repeated: bool = False) -> Role:
+        """Return the role of a value; one element is a number, but for those of a group that has no others."""
+        return Role(Extent.FULL) if shape and math.prod(self.domain) == 1 else role_of(shape, extent, repeated)
+
     @property
     def whole(self) -> bool:
         """True if it sums whole arrays, and nothing else, so that any divisor of their size may be the columns."""
@@ -164,7 +168,7 @@ class Grouping:
                     if other is not group:
                         self._merge(group, other)
                 return True
-        if math.prod(step.shape) < 2 or not step.splits or (step.kind == "rounding" and not self._finishes(refs[0])):
+        if not step.shape or not step.splits or (step.kind == "rounding" and not self._finishes(refs[0])):
             return False
         group = Group(step.shape, step.splits)
         found = self._fit(group, node, step, refs)
@@ -198,8 +202,8 @@ class Grouping:
         if step.kind == "elementwise" and not traceable(node, [roles[ref.number].extent for ref in refs]):
             return None
         column = step.kind == "reduction" or result.shape != group.domain
-        roles[result.number] = role_of(result.shape, Extent.COLUMN if column else Extent.FULL)
-        roles |= {ref.number: role_of(ref.shape, Extent.COLUMN) for ref in others}
+        roles[result.number] = group.role_of(result.shape, Extent.COLUMN if column else Extent.FULL)
+        roles |= {ref.number: group.role_of(ref.shape, Extent.COLUMN) for ref in others}
         return splits, roles
 
     def _joins(self, group: Group, refs: list[Ref]) -> bool:
@@ -353,7 +357,7 @@ def _in_domain(group: Group, node: Node, step: Step, refs: Sequence[Ref]) -> _Fi
         if place.repeated and ref.dtype.kind == "b":
             return None
         splits &= place.splits
-        roles[ref.number] = role_of(ref.shape, place.extent, place.repeated)
+        roles[ref.number] = group.role_of(ref.shape, place.extent, place.repeated)
     if step.kind == "reduction":
         in_rows = frozenset(k for k in splits if not over_rows(node, k))
         if node.name == "mean" and not in_rows:  # programs have sums over rows, not means

@@ -38,7 +38,7 @@ class Signature:
                 if ref.number in group.made or ref.number in seen or ref.number in grouping.constants:
                     continue
                 seen.add(ref.number)
-                if math.prod(ref.shape) == 1 and math.prod(domain) != 1:
+                if math.prod(ref.shape) == 1 and (math.prod(domain) != 1 or not ref.shape):
                     self.numbers.append(ref)
                     continue
                 self.arrays.append(ref)

@@ -72,7 +72,7 @@ class Writer:
         fixed: Mapping[int, Any] = MappingProxyType({}),
     ) -> None:
         self.device, self.executor = device, executor
-        self.inputs, self.outputs, self.constants = inputs, outputs, constants
+        self.inputs, self.outputs = inputs, outputs
         self.source, self.storage = Source(), Storage(executor)
         self._run = CallRun(self.source, self.storage)
         numbers = numbers_in(constants)
@@ -84,9 +84,9 @@ class Writer:
             self.units += self._split(unit)
         self.units = self._needed(self.units)
         self._bounds = _bounds(self.units)
+        self._values = {**fixed, **constants}  # the same in each replay, which has them as objects of its own
         if executor is not None:
-            values = {**fixed, **constants}
-            self.units = finished(self.units, outputs, self.launches, values, self._bounds, executor)
+            self.units = finished(self.units, outputs, self.launches, self._values, self._bounds, executor)
         flat: list[Node] = []
         fused: set[int] = set()
         for unit in self.units:
@@ -103,6 +103,7 @@ class Writer:
         self._kept = self._results.kept
         self._takes_free = bool(donated)
         self.launched: set[int] = set()  #: the ids of nodes that have a kernel of their own
+        self._operands: dict[int, str] = {}  # the names of values that are the same in each replay, C-contiguous
         self._contiguous: set[int] = set()  # the values that are made by each replay, C-contiguous
         self._made: set[int] = set()  # those that have a name in the replay
         self._write()
@@ -112,7 +113,7 @@ class Writer:
         kept = self._kept.get(ref.number)
         if kept is not None:
             return kept
-        constant = self.constants.get(ref.number)
+        constant = self._values.get(ref.number)
         return f"v{ref.number}" if constant is None else self.source.bind(constant)
 
     def _split(self, unit: Any) -> list[Any]:
@@ -222,9 +223,12 @@ class Writer:
             self.source.write(f"{self.source.bind(self.executor.copy, 'f')}({name}, {copy})")
             return copy
         convert = self.executor.contiguous if ref.shape else self.executor.number
-        constant = self.constants.get(ref.number)
+        constant = self._values.get(ref.number)
         if constant is not None:
-            return self.source.bind(convert(constant))
+            converted = self._operands.get(ref.number)
+            if converted is None:
+                converted = self._operands[ref.number] = self.source.bind(convert(constant))
+            return converted
         if ref.number not in self._contiguous:
             self.source.prepare(f"{name} = {self.source.bind(convert, 'f')}({name})")
             self._contiguous.add(ref.number)

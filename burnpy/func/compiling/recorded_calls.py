@@ -1,8 +1,4 @@
-"""Calls of compiled functions: their arguments as inputs of a recording, and its outputs as the function's result.
-
-`of_arguments` writes the guard of a plan, a function that compares the arguments of a call with those of the plan, leaf
-by leaf: only if they differ, a key is made of them, by which another plan is looked up.
-"""
+"""Calls of compiled functions: their arguments as inputs of a recording, and its outputs as the function's result."""
 
 from __future__ import annotations
 
@@ -13,11 +9,10 @@ from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 
-from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.graph import Leaf
 from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import format_lines, lines_of
@@ -25,20 +20,17 @@ from burnpy.backend.decorators.recorded import RecordedDevices
 from burnpy.backend.errors import KindError, RecordingError, StateError, a
 from burnpy.backend.plans.plan import Plan, PlanExplanation
 from burnpy.backend.plans.recording import DefaultGenerator, Traced, alike
-from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import INEXACT
 from burnpy.func.compiling.names_read import Captured
-from burnpy.func.pytree import Structure, flatten, leaves_like
+from burnpy.func.pytree import Structure, flatten
 from burnpy.tensor.generator import Generator, default_generator, recorders
 from burnpy.tensor.levels import levels_of, lifted_to
 from burnpy.tensor.tensor import DIFFERENTIABLE
 from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
-ArgumentGuard: TypeAlias = Callable[[Sequence[Any]], "list[Any] | None"]
-"""A function of the leaves of a call's arguments: the inputs of the plan, or None if the leaves are of another kind."""
-
-_STATIC = (int, bool, str, bytes, type(None))
-_RETURNED = (*_STATIC, float, complex, type, enum.Enum, np.dtype, np.generic, Backend, Generator)
+STATIC = (int, bool, str, bytes, type(None))
+"""The classes of arguments whose values distinguish plans."""
+_RETURNED = (*STATIC, float, complex, type, enum.Enum, np.dtype, np.generic, Backend, Generator)
 """The classes of constants that a result may hold."""
 
 
@@ -89,7 +81,7 @@ class Call:
                 f"a compiled function got a NumPy array of shape {leaf.shape}, which would be a constant of its plan; "
                 "pass a tensor, as with Tensor.from_data(array, device=...)"
             )
-        if isinstance(leaf, _STATIC):
+        if isinstance(leaf, STATIC):
             return (kind, leaf)
         return (kind, id(leaf))
 
@@ -130,6 +122,7 @@ class RecordedCall:
         self.structure = call.structure  #: of the arguments
         self._alive = [leaf for leaf in call.leaves if not isinstance(leaf, TensorBase)]  # the key has the ids of some
         self.captured = Captured()  #: what the function reads besides its arguments
+        self.guard: Any = None  #: the function that compares arguments with those of the plan, which `Compiled` writes
         self.runs = 0  #: how often it was replayed
         self._results, self._gone = results, Donated(name)
         self._result_structure = structure.sharing(self.structure)
@@ -137,15 +130,9 @@ class RecordedCall:
         self._donated = sorted(donated - kept)  # the arguments that are tensors, are donated and are no results
         self._kept = sorted(kept)  # one tensor may be several arguments: a frozen parameter of a model and its average
         self._free = [k for k, number in enumerate(inputs) if number in self._donated]
-        self._guard = of_arguments(call.leaves, inputs, plan.device, call.own)
-
-    def inputs_of(self, arguments: Any) -> tuple[list[Any], list[Any]] | None:
-        """Return the leaves of the arguments of a call and the inputs of the plan; None if they are of another kind."""
-        if self._guard is None:
-            return None
-        leaves = leaves_like(arguments, self.structure)
-        values = None if leaves is None else self._guard(leaves)
-        return None if leaves is None or values is None else (leaves, values)
+        first: Any = results[0] if self._result_structure.handler is None else None
+        is_plain = first.__class__ is OutputLeaf and first.input is None and not first.levels and not first.leaf
+        self._only: OutputLeaf | None = first if is_plain else None  # the result, if it is a new tensor
 
     def replay(self, leaves: list[Any], values: list[Any]) -> Any:
         """Return the function's result for the leaves of a call's arguments, and the inputs among them."""
@@ -158,6 +145,9 @@ class RecordedCall:
             results = self.plan(values, [k for k in self._free if unshared(values, k)])
         else:
             results = self.plan(values)
+        only = self._only
+        if only is not None:
+            return new_tensor(only.cls, only.device, results[only.position])
         made = [
             leaf
             if leaf.__class__ is not OutputLeaf
@@ -388,63 +378,3 @@ def unshared(arrays: list[Any], position: int) -> bool:
 _one = [object()]
 _ALONE = (lambda arrays, position: sys.getrefcount(arrays[position]))(_one, 0)
 """The count of references to an object that only a list holds, as `unshared` sees it."""
-
-
-def of_arguments(leaves: Sequence[Any], inputs: Sequence[int], device: Any, own: int) -> ArgumentGuard | None:
-    """Return the guard of a plan; None if a leaf is on a device of several levels.
-
-    Args:
-        leaves: the leaves that the plan was made for.
-        inputs: the numbers of those that are inputs of the plan.
-        device: the device that computes, which makes primitives of numbers.
-        own: the number of the first leaves whose tensors must be those of the plan.
-    """
-    source = Source()
-    values: dict[int, str] = {}
-    nodes: dict[int, int] = {}  # the first leaf with a node
-    for k, leaf in enumerate(leaves):
-        name, cls = f"x{k}", source.bind(leaf.__class__)
-        if isinstance(leaf, TensorBase):
-            if k < own:
-                _refuse(source, f"{name}._primitive is not {source.bind(leaf._primitive)}")
-            value = _tensor(source, name, cls, leaf)
-            if value is None:
-                return None
-            values[k] = value
-            node = getattr(leaf._primitive, "node", None)
-            if node is not None and nodes.setdefault(id(node), k) != k:
-                _refuse(source, f"px{nodes[id(node)]}.node is not p{name}.node")
-        elif leaf.__class__ is float or leaf.__class__ is Generator:
-            _refuse(source, f"{name}.__class__ is not {cls}")
-            values[k] = f"{source.bind(device.host_number)}({name})" if leaf.__class__ is float else f"{name}._numpy"
-        elif isinstance(leaf, _STATIC):
-            _refuse(source, f"{name}.__class__ is not {cls} or {name} != {source.bind(leaf)}")
-        else:
-            _refuse(source, f"{name} is not {source.bind(leaf)}")
-    if len(nodes) > 1:
-        _refuse(source, f"len({{{', '.join(f'px{k}.node' for k in nodes.values())}}}) != {len(nodes)}")
-    source.lines.insert(0, f"({''.join(f'x{k}, ' for k in range(len(leaves)))}) = leaves")
-    result = f"[{', '.join(values[k] for k in inputs)}]"
-    made: ArgumentGuard = source.definition(["leaves"], result, "guard", [])({})
-    return made
-
-
-def _tensor(source: Source, name: str, cls: str, leaf: TensorBase[Any]) -> str | None:
-    """Write the comparisons of a tensor, and return the expression of its primitive; None if there is no fast way."""
-    device: Any = leaf._device
-    _refuse(source, f"{name}.__class__ is not {cls} or {name}._device is not {source.bind(device)}")
-    primitive, array = f"p{name}", leaf._primitive
-    source.write(f"{primitive} = {name}._primitive")
-    if leaf.kind in INEXACT and device.differentiates:
-        if device.__class__ is not Autodiff or device.computing is not device.inner or device.inner.differentiates:
-            return None
-        _refuse(source, f"({primitive}.node is not None) is not {array.node is not None}")
-        primitive, array = f"a{name}", array.value
-        source.write(f"{primitive} = p{name}.value")
-    shape, dtype = source.bind(tuple(array.shape)), source.bind(array.dtype)
-    _refuse(source, f"{primitive}.shape != {shape} or {primitive}.dtype is not {dtype}")
-    return primitive
-
-
-def _refuse(source: Source, condition: str) -> None:
-    source.write(f"if {condition}: return None")

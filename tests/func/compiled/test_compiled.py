@@ -14,6 +14,7 @@ import signal
 import threading
 import warnings
 import weakref
+from collections import namedtuple
 from types import SimpleNamespace
 from typing import Any
 
@@ -199,6 +200,18 @@ class TestPlans:
         assert text.startswith("3 operations recorded: 2 kernels of 3 operations, and 0 single operations"), text
         assert f(x, bias).item() == pytest.approx(25.5)
 
+    @needs_kernels
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_values_of_one_element_are_computed_by_kernels(self, dtype: str) -> None:
+        f: Any = lambda x, w, b, s: ((x @ w + b).sigmoid() * s, (x @ w > b).logical_not())  # noqa: E731
+        x, w = (Tensor[NumPy].normal(shape).to_dtype(dtype) for shape in ((1, 8), (8, 1)))
+        for b, s in itertools.product((0.5, np.nan, -np.inf), (0.1, -0.0)):
+            given = x, w, Tensor[NumPy].full((1, 1), b).to_dtype(dtype), Tensor[NumPy].full((), s).double()
+            for result, expected in zip(compiled(f)(*given), f(*given), strict=True):
+                assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+                np.testing.assert_allclose(result.to_numpy(), expected.to_numpy(), rtol=1e-6)
+        assert {part.name for part in compiled(f).explain(*given).operations} == {"matmul"}
+
     def test_methods_and_modules(self) -> None:
         model = Linear(3, 2, device=NumPy)
         x = Tensor[NumPy].ones((4, 3))
@@ -308,6 +321,32 @@ class TestPlans:
 
 
 class TestTrees:
+    def test_trees_of_other_structures_have_plans_of_their_own(self) -> None:
+        pair = namedtuple("pair", "a b")
+        f: Any = compiled(lambda tree, **more: sum([k * x for k, x in enumerate(flatten((tree, more))[0], 1)]))
+        x, y, z = tensor(1.0), tensor(10.0), tensor(100.0)
+        trees: list[tuple[Any, float]] = [
+            ({"a": x, "b": [y, (z, None)]}, 321.0),
+            ({"b": x, "a": [y, (z, None)]}, 321.0),
+            ({"a": x, "b": (y, (z, None))}, 321.0),
+            ({"a": x, "b": [y, (z, None, None)]}, 321.0),
+            ((x, y, z), 321.0),
+            (pair(x, [y, z]), 321.0),
+            ((x, y), 21.0),
+        ]
+        for tree, expected in trees * 2 + trees[::-1]:
+            assert f(tree).item() == f(tree).item() == expected
+        assert f((x, y), c=z).item() == f((x, y), c=z).item() == 321.0
+        assert len(f.plans) == len(trees) + 1
+
+    def test_weights_of_a_model_that_were_donated_cannot_be_used(self) -> None:
+        model, x = Linear(3, 2, device=NumPy), Tensor[NumPy].ones((1, 3))
+        run: Any = compiled(model)
+        assert run(x).tolist() == run(x).tolist() == model(x).tolist()
+        compiled(lambda model: model.map(lambda v: v * 2.0), donate=("model",))(model)
+        with pytest.raises(errors.StateError, match="donated"):
+            run(x)
+
     @pytest.mark.parametrize("device", [NumPy, Autodiff[NumPy]])
     def test_plans_keep_no_tensor_of_arguments_and_results_alive(self, device: Any) -> None:
         f: Any = compiled(lambda model, x: (model.map(lambda v: v * 2.0), model(x).sum().detach()))
