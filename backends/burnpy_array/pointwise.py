@@ -241,7 +241,7 @@ class ArrayElementary(ArrayBase):
 
 
 LEAST = 2048
-"""The number of elements from which one pass takes less time than several short ones."""
+"""The least number of elements for which one pass takes less time than several short ones."""
 
 
 class ArrayFused(ArrayBase):

@@ -324,7 +324,7 @@ class ReplayGraph:
 
 
 def _word_launches(xp: Any, words: Any, count: int) -> list[tuple[Launch, int, slice]]:
-    """Return the launches that write so many words, each with the address of its first one, and which they are."""
+    """Return the launches that write this many words, each with the address of its first one, and which they are."""
     launches, kernel = list[tuple[Launch, int, slice]](), _kernel(xp, "burnpy_write_words")
     for start in range(0, count, _WORDS):
         some = min(_WORDS, count - start)

@@ -31,7 +31,7 @@ _IN_COMPUTE_TYPE = 2
 _WORKSPACE_BYTES = 32 << 20
 """The memory that an algorithm may use at most."""
 _FULL_ALIGNMENT = 256
-"""The bytes of alignment from which on more makes no difference."""
+"""The least number of bytes of alignment for which more makes no difference."""
 _FLOAT32, _FLOAT64 = 0, 1
 """cudaDataType_t of the factors."""
 _VECTOR_LENGTH, _MANY_PRODUCTS = 8, 1 << 27

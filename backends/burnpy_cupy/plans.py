@@ -195,7 +195,7 @@ class CuPyExecutor(Executor):
         return LaunchSequence(self._device, calls, given)
 
     def memory(self, size: int) -> Any:
-        """Return memory of so many bytes, which CuPy aligns."""
+        """Return memory of this many bytes, which CuPy aligns."""
         return self._device._call(self._device.xp.empty, size, "uint8")
 
     def is_contiguous(self, x: Any) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SMALL = 4096
 """Arrays with fewer elements are computed in one call, with the least overhead."""
 _TWO_CALLS = 64
-"""The number of elements from which the gradient of ReLU is a kernel: below, two calls of NumPy need no compiler."""
+"""The least number of elements for which ReLU's gradient is a kernel: below, two calls of NumPy need no compiler."""
 _ZERO = {dtype: constant(0.0, dtype) for dtype in (float32, float64)}
 _ZERO32 = _ZERO[float32]
 _maximum: Any = np.maximum
@@ -122,7 +122,7 @@ def _where_nonzero(grad: Any, out: Any, zero: Any) -> Any:
 
 
 _FEW = 512
-"""The number of elements from which the arithmetic takes longer than the calls."""
+"""The least number of elements for which the arithmetic takes longer than the calls."""
 
 _largest: Any = np.maximum.reduce
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from burnpy.backend.entries import Operation
 
 _MIN_CHANNELS = 12
-"""The number of channels from which this is faster."""
+"""The least number of channels for which this is faster."""
 _COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
 """The size of a block's columns in bytes; `cpu_threads.BLOCK` explains why it is larger with several threads."""
 _FEW_WINDOWS = 32

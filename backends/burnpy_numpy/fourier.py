@@ -16,7 +16,7 @@ from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.kernel import family_kernels
 
 MANY_FRAMED = 1 << 15
-"""The elements of all frames from which a kernel computes their spectra; each size of a frame has one."""
+"""The least number of elements of all frames for which a kernel computes their spectra; each size of frames has one."""
 _BLOCK = COUNT << 17
 """The number of elements of frames that are multiplied and transformed at a time."""
 _NAMES = ("fft", "ifft", "fftn", "ifftn", "rfft", "rfftn", "irfft", "irfftn")

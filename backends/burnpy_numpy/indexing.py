@@ -26,11 +26,11 @@ _REDUCE = {"prod": np.multiply, "amin": np.minimum, "amax": np.maximum}
 _MAX_UNFLATTENED = 256
 """The number of elements up to which `numpy.ufunc.at` is called without flattening the arrays."""
 _MIN_ROW = 16
-"""The length from which rows are combined as rows, not element by element."""
+"""The least length for which rows are combined as rows, not element by element."""
 _MAX_ROUNDS = 4
 """The number of rows with one index up to which the first rows of all indices are combined at once, then the second."""
 _MIN_ELEMENTS = 512
-"""The number of elements that are moved, from which kernels are used."""
+"""The least number of moved elements for which kernels are used."""
 _MIN_SCATTERED = 16
 """The same where NumPy needs several calls."""
 

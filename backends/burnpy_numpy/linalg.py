@@ -20,7 +20,7 @@ from burnpy_array import ArrayBackend
 from burnpy_numpy.kernels.kernel import family_kernels
 
 _TRIANGULAR, _FACTORED = 48, 32
-"""The numbers of rows from which LAPACK takes less time for triangular equations, and for factors."""
+"""The least numbers of rows for which LAPACK takes less time for triangular equations, and for factors."""
 
 
 class NumPyLinalg(ArrayBackend):

@@ -28,13 +28,13 @@ LEAST = 1 << 20
 """The number of multiplications below which a product without a bias takes less time by NumPy."""
 
 MIN_BIAS_FIRST = 1 << 17
-"""The number of elements from which `biased_product` takes less time than a product and a sum."""
+"""The least number of elements for which `biased_product` takes less time than a product and a sum."""
 
 MULTIPLICATIONS_PER_ELEMENT = 16
 """The number of multiplications that count as one element in `burnpy_numpy.cpu_threads.shared`."""
 
 MIN_OUTER = 1 << 12
-"""The number of elements from which outer products take less time as a kernel, and of products of ints as floats."""
+"""The least number of elements for which outer products take less time as a kernel, and products of ints as floats."""
 
 _FEW_ROWS = 8
 """The number of rows up to which a quantized matrix is converted in registers."""
@@ -169,7 +169,7 @@ def _are_outer(x: Any, y: Any) -> bool:
 _products: dict[tuple[Any, ...], Any] = lookup()
 _quantized_products: dict[tuple[Any, ...], Any] = lookup()
 _MOST_KNOWN = 1 << 12
-"""The number of descriptions of products from which they are made anew."""
+"""The least number of descriptions of products for which they are made anew."""
 
 
 _NARROW = ("matmul", "matmul_nt", "matmul_tn", "linear")

@@ -18,11 +18,11 @@ from burnpy_numpy.kernels.kernel import LEAST, MANY, contiguous, family_kernels
 from burnpy_numpy.numpy_calls import inverse, memory_order
 
 _PACKED = 512
-"""The number of elements from which sorting keys that are packed with their positions takes less time."""
+"""The least number of elements for which sorting keys that are packed with their positions takes less time."""
 _MANY, _LONG = 4096, 64
 """The elements, and the length, from which sorting 64 bits by vectors, and then equal ones, takes less time."""
 _SELECTED = 64
-"""The number of elements from which selecting one takes less time than sorting all."""
+"""The least number of elements for which selecting one takes less time than sorting all."""
 _FEW = 16
 """The share of a dimension up to which the largest elements are found by comparing all with a bound."""
 _LOW = np.uint64(0xFFFF_FFFF)
@@ -219,7 +219,7 @@ def _beyond(x: Any, k: int, largest: bool) -> Any:
 
 
 _WIDE = 128
-"""The number of elements beside each other from which accumulating them slice by slice takes less time."""
+"""The least number of elements beside each other for which accumulating them slice by slice takes less time."""
 
 
 class NumPyScans(ArrayBackend):

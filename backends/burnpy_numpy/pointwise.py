@@ -49,9 +49,9 @@ _OPERATIONS = _COMPARISONS | {"add", "sub", "mul", "div", "maximum", "minimum", 
 _KEPT = 4096
 """The number of plans that are kept."""
 LARGE = 1 << 10
-"""The number of elements of the result from which a kernel takes less time than NumPy."""
+"""The least number of elements of the result for which a kernel takes less time than NumPy."""
 _OUTER = 1 << 7
-"""The number of elements of each operand from which shapes are compared, as a column and a row may have one size."""
+"""The least number of elements of an operand for which shapes are compared, as a column and a row may have one size."""
 
 
 class Layout(NamedTuple):
@@ -193,7 +193,7 @@ def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
 BITS: dict[int, Any] = {size: np.dtype(f"int{8 * size}") for size in (1, 2, 4, 8)}
 """The int dtypes by size in bytes."""
 BLENDED = 8192
-"""The number of conditions from which this takes less time."""
+"""The least number of conditions for which this takes less time."""
 _where, _putmask = direct(np.where), direct(np.putmask)
 
 

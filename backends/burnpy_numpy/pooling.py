@@ -20,7 +20,7 @@ from burnpy_numpy.pointwise import BITS
 
 _MAXIMUM: Any = np.maximum
 _LEAST = 16
-"""The number of elements from which kernels are used, which NumPy's several calls take longer than."""
+"""The least number of elements for which kernels are used, which NumPy's several calls take longer than."""
 _MOST_KEPT = 1 << 16
 """The largest number of elements of a matrix that is kept for the next call."""
 

@@ -56,13 +56,13 @@ def row(value: int, length: int, dtype: DType) -> Any:
 FEW = 512
 """The number of elements below which a sum takes less time than choosing the fastest way to compute it."""
 _TWO_CALLS = 64
-"""The number of elements from which a sum of squares is a kernel, which needs rows: below, it is two calls."""
+"""The least number of elements for which a sum of squares is a kernel, which needs rows: below, it is two calls."""
 _SUMMED = 1 << 12
 """The number of squares that a kernel adds up of an array that is longer than a row may be."""
 _SHORT = 1 << 9
 """The same of numbers, whose errors can add up in one direction."""
 _WIDE = 256
-"""The number of columns from which NumPy takes less time for products of rows that are divided."""
+"""The least number of columns for which NumPy takes less time for products of rows that are divided."""
 
 
 class NumPyReduction(ArrayBackend):

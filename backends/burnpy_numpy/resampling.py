@@ -19,7 +19,7 @@ from burnpy_numpy.cpu_threads import BLOCK, shared
 from burnpy_numpy.kernels.kernel import family_kernels
 
 _MIN_PRODUCTS = 16
-"""The number of products from which kernels are used."""
+"""The least number of products for which kernels are used."""
 
 
 class NumPyResampling(ArrayBackend):

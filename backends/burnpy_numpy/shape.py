@@ -23,7 +23,7 @@ from burnpy_numpy.pointwise import BITS
 _concatenate: Any = direct(np.concatenate)
 _WHOLE = slice(None)
 _FEW_PADDED = 16
-"""The number of elements from which padding with own elements is a kernel."""
+"""The least number of elements for which padding with own elements is a kernel."""
 _MAX_MASK = 1 << 20
 """The size up to which masks of triangles are kept."""
 

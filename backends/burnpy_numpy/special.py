@@ -80,7 +80,7 @@ def _described(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 MANY_STEPS = 4096
-"""The elements from which a function of thousands of steps is a kernel, as compiling them takes seconds."""
+"""The least number of elements for which a function of thousands of steps is a kernel, as compiling takes seconds."""
 
 
 class NumPySpecial(ArrayBackend):
@@ -145,7 +145,7 @@ def _exact(x: Any) -> Any:
 
 
 LEAST_OF_SLOPES = 8 * MANY
-"""The number of elements from which kernels are used: compiling one takes one to three seconds."""
+"""The least number of elements for which kernels are used: compiling one takes one to three seconds."""
 
 
 class NumPyRandom(ArrayBackend):

@@ -101,7 +101,7 @@ FACTOR_VJPS: Final[set[Vjp]] = set()
 """The vjps that are one product of matrices, which the engine calls with `LaterProducts` where a large gradient has
 several contributions."""
 _LARGE, _FEW = 1 << 15, 3
-"""The elements from which a gradient is large, and how many products whose factors have as many may wait, at least."""
+"""The number of elements of a large gradient, at least, and how many products whose factors have as many may wait."""
 _SUMMED = {"matmul": (1, 0), "matmul_nt": (1, 1), "matmul_tn": (0, 0)}
 """The dimensions of two matrices over which their product sums."""
 

@@ -199,7 +199,7 @@ class Loader(SharedLoader, Generic[T]):
 
         Args:
             epoch: the number of the epoch, from 0.
-            start: the number of the first batch, to continue an epoch that was interrupted after so many batches.
+            start: the number of the first batch, to continue an epoch that was interrupted after this many batches.
 
         Raises:
             ArgumentError: a number is negative, or ``start`` is beyond the last batch.

@@ -209,7 +209,7 @@ class Mixing:
         self._calls = 0  # for which there are rows
 
     def needed(self, places: NDArray[np.int64], calls: int) -> NDArray[np.int64]:
-        """Return the places of the samples that those at ``places``, which come first, are made of in so many calls.
+        """Return the places of the samples that those at ``places``, which come first, are made of in this many calls.
 
         The rows of `rows` are the samples at these places from now on.
         """

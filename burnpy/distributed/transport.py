@@ -62,7 +62,7 @@ class BufferPool:
 
 
 LARGE = 1 << 18
-"""The number of bytes from which on a gradient is summed by itself."""
+"""The least number of bytes for which a gradient is summed by itself."""
 
 _SEGMENT = 1 << 14
 """The smallest number of bytes of each rank's part of such a sum."""

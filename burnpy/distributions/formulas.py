@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EULER = 0.5772156649015329
 _LARGE = 2048
-"""The number of elements from which one pass over expanded operands is faster than several passes that broadcast."""
+"""The least number of elements for which one pass over expanded operands is faster than several that broadcast."""
 
 
 def computed(called: str, formula: Callable[..., Float], *operands: Tensor[B]) -> Tensor[B]:

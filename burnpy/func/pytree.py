@@ -247,7 +247,7 @@ def _same(rest: Any, other: Any) -> bool:
 
 @cache
 def _leaves(count: int) -> tuple[Structure, ...]:
-    """Return the structures of so many leaves, the same tuple each time."""
+    """Return the structures of this many leaves, the same tuple each time."""
     return (LEAF,) * count
 
 

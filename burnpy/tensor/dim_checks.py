@@ -140,7 +140,7 @@ def shape_of(shape: int | Sequence[int], operation: str) -> Shape:
 
 
 def addressable(shape: Shape, operation: str) -> Shape:
-    """Return ``shape`` after checking that a tensor can have so many elements."""
+    """Return ``shape`` after checking that a tensor can have this many elements."""
     if len(shape) > MOST_DIMS:
         raise ShapeError(f"{operation}() got {len(shape)} dimensions; a tensor has {MOST_DIMS} at most")
     if math.prod([size or 1 for size in shape]) > MOST:

@@ -29,7 +29,7 @@ ARRAYS = ("q", "k", "v", "out", "grad", "grad_q", "grad_k", "grad_v", "mask")
 """The arrays whose strides kernels get."""
 
 PADDED = 128
-"""The statistics of a head's queries lie in so many numbers, or a multiple of it."""
+"""The statistics of a head's queries lie in this many numbers, or a multiple of it."""
 
 SIZES = ("middle", "inner", "queries", "keys", "size", "values", "is_causal", "offset", "mask_key")
 """The further arguments of the kernels: the numbers of heads, sizes, and the settings of the mask."""

@@ -144,7 +144,7 @@ DIRECT = {"burnpy_conv_direct_weight": Raw(PIXELS + _BY_WEIGHT_OF_FEW)}
 _FEW, _SEVERAL, _SHARING = 16, 64, 4
 """The limits of `_is_direct`. They were not measured on a GPU."""
 _FEWEST_PIXELS = 64
-"""The pixels of an image from which on cuBLAS multiplies its matrix."""
+"""The least number of pixels of an image for which cuBLAS multiplies its matrix."""
 _MOST_PIXELS = (1 << 31) - (1 << 16)
 """The most pixels of a launch, which counts them in 32 bits."""
 

@@ -119,7 +119,7 @@ _SPEEDS = {16: 200e12, 8: 100e12, 0: 40e12}
 _PART, _PART_OF_ELEMENT = 5e-6, 5e-12
 """The seconds that adding up parts of sums takes, and those for each element of a part, which is written and read."""
 _MOST_ELEMENTS = 1 << 30
-"""The elements of an operand from which on offsets have 64 bits."""
+"""The least number of elements of an operand for which offsets have 64 bits."""
 
 
 class Layout(NamedTuple):
@@ -157,7 +157,7 @@ def layout(x: Any) -> Layout:
 
 
 def vectors_of(channels: int, itemsize: int) -> int:
-    """Return the vectors of so many channels."""
+    """Return the vectors of this many channels."""
     return -(-channels * itemsize // 16)
 
 

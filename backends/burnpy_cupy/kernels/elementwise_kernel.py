@@ -44,9 +44,9 @@ _THREADS = 128
 _EACH = 8
 """The elements of a thread; half as many of 8 bytes."""
 _LONG = 2000
-"""The number of characters of code from which on its arithmetic takes longer than the memory."""
+"""The least number of characters of code for which its arithmetic takes longer than the memory."""
 _MANY = 1 << 31
-"""The number of elements from which on they are counted in 64 bits."""
+"""The least number of elements for which they are counted in 64 bits."""
 _LAYOUTS = 1024
 """The most layouts for which a kernel keeps its launches."""
 

@@ -276,7 +276,7 @@ class _Emitter:
         self.lines += lines
 
     def _define_of_row(self, depth: int) -> None:
-        """Write the values of the row, of extents SCALAR and COLUMN, that need so many passes over the columns."""
+        """Write the values of the row, of extents SCALAR and COLUMN, that need this many passes over the columns."""
         for k in self.schedule.live:
             if not self.steps[k].extent.over_columns and self.schedule.depth[k] == depth and k not in self.of_row:
                 self._define(k)

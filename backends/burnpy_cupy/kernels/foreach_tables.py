@@ -151,7 +151,7 @@ def named_tables(rows: Sequence[Sequence[str]], sizes: Sequence[int]) -> list[Na
 
 
 def capacity(columns: int) -> int:
-    """Return how many arrays of each of so many lists a table has."""
+    """Return how many arrays of each of this many lists a table has."""
     return (_PARAMETERS - 8) // (8 * columns + 16)
 
 
@@ -164,7 +164,7 @@ def _table_dtype(columns: int) -> np.dtype[Any]:
 
 
 def table_source(columns: int) -> str:
-    """Return the source of a table of so many lists, and of how a block finds its array."""
+    """Return the source of a table of this many lists, and of how a block finds its array."""
     return _TABLE.replace("COUNT", str(capacity(columns))).replace("COLUMNS", str(columns)).replace("PART", str(PART))
 
 

@@ -222,7 +222,7 @@ class CuPyPrograms(ArrayBackend):
 def elementwise_method(name: str, arrays: int = 1, program: str | None = None, numbers: int = 0) -> Callable[..., Any]:
     """Return the method of an elementwise operation of some arrays and of parameters.
 
-    Its program has the name of the operation, unless another one is given. The last parameters are so many numbers:
+    Its program has the name of the operation, unless another one is given. The last parameters are this many numbers:
     one kernel serves all their values. The others are part of the program.
     """
     extents = ("full",) * arrays + ("scalar",) * numbers

@@ -32,7 +32,7 @@ _LONG = 1 << 16
 _SHORT, _WIDE = 64, 1 << 17
 """The length of rows up to which a thread has a row of its own, where rows are neighbours and so many."""
 _MANY = 64
-"""The number of longer rows from which as many blocks are enough."""
+"""The least number of longer rows for which as many blocks are enough."""
 
 
 class Geometry(NamedTuple):
@@ -102,7 +102,7 @@ class Threads(NamedTuple):
         return self.y if self.kind == "lanes" else self.x
 
     def blocks(self, geometry: Geometry, each: int = 4) -> int:
-        """Return the number of blocks; a thread of a grid computes so many elements."""
+        """Return the number of blocks; a thread of a grid computes this many elements."""
         if self.kind == "grid":
             return -(-geometry.columns // (each * self.x))
         rows = {"warp": self.y, "block": 1, "lanes": self.x}[self.kind]
@@ -397,7 +397,7 @@ def transposing(xp: Any, gpu: int, matrices: Matrices) -> Launch:
 
 @cache
 def _transpose(xp: Any, itemsize: int) -> Any:
-    """Return the kernel that copies transposed matrices, for elements of so many bytes."""
+    """Return the kernel that copies transposed matrices, for elements of this many bytes."""
     return xp.RawKernel(f"typedef unsigned {_WORDS[itemsize]} T;\n{_TRANSPOSE}", "burnpy_transpose")
 
 

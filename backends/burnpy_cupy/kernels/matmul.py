@@ -124,7 +124,7 @@ class CuPyMatmul(CuPyPrograms):
 _WARPS = 4
 """The number of rows of the matrix that a block of threads multiplies, one in each warp."""
 _FEW = 16
-"""The number of rows from which the product is computed by default."""
+"""The least number of rows for which the product is computed by default."""
 
 _PRODUCT = f"""
 {SUM}

@@ -59,7 +59,7 @@ _FULL, _ROW, _COLUMN = "full", "row", "column"
 
 _THREADS = 256
 _CHANNELS = 264
-"""The number of channels from which on a block for each keeps a GPU busy."""
+"""The least number of channels for which a block for each keeps a GPU busy."""
 _PART = 2048
 """The least number of elements of a part."""
 _PARTS = 128

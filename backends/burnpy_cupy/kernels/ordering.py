@@ -349,7 +349,7 @@ def _scanned(b: CuPyOrdering, op: str, x: Any, dim: int, reverse: bool) -> Any:
 
 
 _BESIDE = 8
-"""The number of neighbouring rows from which on so many neighbouring threads have one each; a warp of `_WIDE` rows."""
+"""The least number of neighbouring rows for which as many neighbouring threads have one each; a warp: of `_WIDE`."""
 _WIDE = 8192
 
 

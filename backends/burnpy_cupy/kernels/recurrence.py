@@ -22,7 +22,7 @@ from burnpy_cupy.kernels.recurrence_kernels import PERSISTENT_THREADS, arrays_of
 from burnpy_cupy.runtime import empty
 
 _WORK = 1 << 19
-"""The products of a block for an element from which on those of cuBLAS, on all multiprocessors, take less time."""
+"""The products of a block for an element, at least, for which cuBLAS, on all multiprocessors, takes less time."""
 _UNITS = 4
 """The least numbers of the state that a block computes."""
 _RUN, _VECTOR = 4, 16

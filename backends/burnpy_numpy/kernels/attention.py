@@ -193,7 +193,7 @@ class HeadWriter(Loops):
         return self.products(rows, 1, tile, self.width, "0", size)
 
     def vectors(self, size: str) -> str:
-        """Return the number of vectors in which so many numbers lie."""
+        """Return the number of vectors in which this many numbers lie."""
         return self.assign(f"sdiv i64 {self.plus(size, self.width - 1)}, {self.width}")
 
     def products(

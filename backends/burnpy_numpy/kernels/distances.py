@@ -77,7 +77,7 @@ def run_weighted_differences(grad: Any, x: Any, y: Any, out: Any, p: float) -> A
 
 
 def _tiles(x: Any, columns: int) -> tuple[int, int, Any, Any]:
-    """Return the size of a vector of so many columns, the rows of x beside it, and the first of each."""
+    """Return the size of a vector of this many columns, the rows of x beside it, and the first of each."""
     width, rows = block_width(columns, _VECTORS * vector_width(x.dtype)), block_width(x.shape[-2], _ROWS)
     return width, rows, block_starts(x.shape[-2], rows), block_starts(columns, width)
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
 
 LEAST = 2
-"""The number of elements from which kernels of programs are used that are several calls of NumPy. A single element may
-be one of NumPy's scalars, which kernels cannot read."""
+"""The least number of elements for which kernels replace several calls of NumPy. A single element may be one of NumPy's
+scalars, which kernels cannot read."""
 MANY = 2048
 """The same for what is one call of NumPy, and for most kernels of templates, whose call takes longer."""
 LONGEST = 1 << 16
@@ -195,7 +195,7 @@ def family_kernels(name: str) -> Any:
 
 
 TRANSPOSED = 1 << 13
-"""The number of elements from which a copy of an array whose neighbours lie apart is a kernel's."""
+"""The least number of elements for which a copy of an array whose neighbours lie apart is a kernel's."""
 
 
 def contiguous(x: Any) -> Any:

@@ -23,7 +23,7 @@ from burnpy_numpy.kernels.kernel import LEAST, LONGEST, contiguous, template_ker
 from burnpy_numpy.kernels.launch import TemplateKernel
 
 _SHORTEST = 4
-"""The size of a plane from which kernels are used."""
+"""The least size of a plane for which kernels are used."""
 
 
 def group_normalize(x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any] | None:

@@ -235,7 +235,7 @@ def max_pool_backward(dtype: str, *numbers: int) -> str:
 
     The table: the gradients and the maxima by window, x, the gradient of x, and memory for the chosen elements (bytes,
     all `_NONE`) and the gradients (zeros) of a plane of windows for each block. That memory has one line more than rows
-    of windows, and in each line so many places before the first window and after the last that each element of x has
+    of windows, and in each line this many places before the first window and after the last that each element of x has
     one in place of a window beyond them. Where no element of a window is as large as its maximum, none has its
     gradient.
 

@@ -248,14 +248,14 @@ def gemm_call(
 
 
 def gemv_call(blas: Blas, dtype: DType, arrays: Sequence[str], sizes: tuple[int, int], transposed: bool) -> KernelCall:
-    """Return the call that writes the product of a matrix of so many rows and columns and a vector into a vector."""
+    """Return the call that writes the product of a matrix of this many rows and columns and a vector into a vector."""
     kind = GEMV_32 if dtype == float32 else GEMV_64
     how = TRANS if transposed else NO_TRANS
     return KernelCall(kind, blas.address, arrays, (how, *sizes, sizes[1]), work=sizes[0] * sizes[1] / 16)
 
 
 def zeros_call(name: str, size: int) -> KernelCall:
-    """Return the call that fills so many bytes of an array with zeros."""
+    """Return the call that fills this many bytes of an array with zeros."""
     return KernelCall(ZEROS, 0, (name,), (size,))
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.programs import ForeachKernel
 
 _SHARED = 1 << 18
-"""The number of elements from which a kernel runs on several threads."""
+"""The least number of elements for which a kernel runs on several threads."""
 _PADDING = 64
 
 

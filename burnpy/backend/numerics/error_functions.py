@@ -189,7 +189,7 @@ def erfcx_slope(b: Any, x: Float, order: int) -> Float:
 
 
 _FAR, _FRACTIONS = 2.0, 50
-"""The number from which derivatives of erfcx are a continued fraction, and the number of its fractions."""
+"""The least number for which derivatives of erfcx are a continued fraction, and the number of its fractions."""
 
 _ROUGH = (
     *(-1.1481641468903466e-05, 3.858826870550058e-06, 0.00011462995701095802, -0.00010412154102456292),

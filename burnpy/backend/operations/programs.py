@@ -139,7 +139,7 @@ class Lists(OperationsBase):
 
 
 def no_results(lists: Sequence[Sequence[Float]]) -> tuple[list[Float], ...]:
-    """Return as many empty lists as a formula of so many lists has results: an update has a gradient more."""
+    """Return as many empty lists as a formula of this many lists has results: an update has a gradient more."""
     return tuple([] for _ in lists[1:] or lists)
 
 

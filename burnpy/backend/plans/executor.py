@@ -188,7 +188,7 @@ class Executor(Protocol):
         return False
 
     def program(self, program: Program, rows: int, columns: int) -> Launch | None:
-        """Return the launch of a program for so many rows and columns; None if the backend has no kernel for it."""
+        """Return the launch of a program for this many rows and columns; None if the backend has no kernel for it."""
         ...
 
     def launch(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
@@ -240,7 +240,7 @@ class Executor(Protocol):
         ...
 
     def memory(self, size: int) -> Any:
-        """Return memory of so many bytes."""
+        """Return memory of this many bytes."""
         ...
 
     def array(self, memory: Any, start: int, shape: Shape, dtype: DType) -> Any:

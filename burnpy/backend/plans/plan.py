@@ -30,8 +30,8 @@ _MOST_ROWS = 60
 _MOST_READS = 12
 """The number of places outside of the arguments that are listed."""
 _LARGE = 1 << 19
-"""The number of elements from which products read the transpose of a weight as it lies; each plan copies smaller ones,
-which takes little memory, and saves time where there are few rows."""
+"""The least number of elements for which products read the transpose of a weight as it lies; each plan copies smaller
+ones, which takes little memory, and saves time where there are few rows."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ is made of them, by which another plan is looked up.
 """
 
 MANY_PLANS = 8
-"""The number of plans of one function from which on it warns."""
+"""The least number of plans of one function for which it warns."""
 
 
 class Compiled(Generic[P, T]):

@@ -190,7 +190,7 @@ IMMUTABLE = (
 MISSING = object()
 """The value of a variable or attribute that does not exist."""
 _LOOPED = 400
-"""The number of places from which on they are compared in a loop, as functions that are so long take long to make."""
+"""The least number of places for which they are compared in a loop, as functions that are so long take long to make."""
 
 
 class Place(NamedTuple):

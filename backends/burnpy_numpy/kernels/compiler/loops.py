@@ -99,7 +99,7 @@ class Loops(Writer):
         return name
 
     def stack_memory(self, count: int, dtype: str) -> str:
-        """Return the address of memory on the stack for so many elements of a dtype."""
+        """Return the address of memory on the stack for this many elements of a dtype."""
         name = self.name()
         self._variables.append(f"  {name} = alloca [{count} x {self.scalar(dtype)}], align 64")
         return name
@@ -287,7 +287,7 @@ class Loops(Writer):
         return [self._turns(x, y, start) for x, y in even for start in (0, 2)]
 
     def one_by_one(self, lanes: list[str], size: int) -> Vector:
-        """Load units of so many bytes, each as the lowest bits of a word."""
+        """Load units of this many bytes, each as the lowest bits of a word."""
         kind, text = self.type("int32"), "poison"
         for k, lane in enumerate(lanes):
             one = self.assign(f"load i{8 * size}, ptr {lane}, align 1")

@@ -228,7 +228,7 @@ class BlockedConvolution:
         part.kernel.note()
 
     def _by_members(self, begin: int, members: int, parts: int, packed: Any, each: float) -> None:
-        """Compute the result for parts of so many members, from ``begin`` on; threads share the parts."""
+        """Compute the result for parts of this many members, from ``begin`` on; threads share the parts."""
         part, item, calls = self._described_part(members), self.dtype.itemsize, PartCalls()
         x, far = (SCRATCH, 0, 0), self.x.strides[0]
         memory = SCRATCH, math.prod(part.source) * item, 0

@@ -165,8 +165,8 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
 
 
 _LANES, _ALWAYS, _STRIDED, _FEW = 32, 256, 16, 8
-"""The numbers of channels from which vectors of channels may take less time; from which they always do; and from which
-they do for a strided convolution and for the gradient of its input."""
+"""The least numbers of channels for which vectors of channels may take less time; for which they always do; and for
+which they do in a strided convolution and in the gradient of its input."""
 _PIXELS, _FILLED = (40, 64), 0.8
 """The numbers of pixels, and the share of vectors that they fill, with which a product takes more time."""
 _FORWARD, _WEIGHT = 1.05, 0.9

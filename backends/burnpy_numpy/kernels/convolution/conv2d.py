@@ -139,9 +139,9 @@ def _phases(n: int, count: int, size: int, stride: int, padding: int, dilation: 
 
 
 MIN_PRODUCTS = 1 << 16
-"""The number of products from which kernels are used."""
+"""The least number of products for which kernels are used."""
 NARROW = 4
-"""The length of rows of the result from which vectors are neighbours in a row: none reaches into the next row."""
+"""The least length of rows of the result for which vectors are neighbours in a row: none reaches into the next row."""
 
 
 def convolve(

@@ -27,7 +27,7 @@ from burnpy_numpy.kernels.products.products import Product, multiplied_by, produ
 from burnpy_numpy.matmul import LEAST
 
 _WORTH = {"amx": 1 << 22, "dots": 1 << 25}
-"""The number of multiplications from which this takes less time than float32, by the instructions for bfloat16."""
+"""The least number of multiplications for which this takes less time than float32, by the instructions for bfloat16."""
 _CHANNELS, _WINDOWS = 32, 32
 """The least numbers of channels, of a group and of its results, and of an image's windows."""
 _BLOCK = 1 << 20
@@ -244,7 +244,7 @@ def _copy(x: Any, out: Any, added: Any = None) -> None:
 
 
 def _blocks(count: int, each: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of blocks of images, which take so many bytes each."""
+    """Yield begin and end of blocks of images, which take this many bytes each."""
     parts = -(-count // max(1, _BLOCK // max(each, 1)))
     step = -(-count // parts)
     return ((begin, min(begin + step, count)) for begin in range(0, count, step))
@@ -256,7 +256,7 @@ def _grouped(x: Any, groups: int, dim: int = 1) -> Any:
 
 
 def _is_worth(members: int, counts: Shape, weight: Shape, groups: int) -> bool:
-    """Return whether a convolution with so many windows takes less time here."""
+    """Return whether a convolution with this many windows takes less time here."""
     outputs, channels, *_ = weight
     enough = outputs // groups >= _CHANNELS <= channels and prod(counts) >= _WINDOWS
     return enough and members * prod(counts) * prod(weight) >= _WORTH[multiplied_by(("bfloat16", "bfloat16"))]

@@ -194,7 +194,7 @@ _SOURCE = 1 << 18
 _MOST_PARTS = 4
 """How many times as many members are laid out for more threads at most."""
 _SHORT = 32
-"""The size in bytes from which a vector may take no more time than a shorter one."""
+"""The least size in bytes for which a vector may take no more time than a shorter one."""
 _TILES = ((4, 3), (6, 2), (5, 2), (4, 2), (3, 3), (2, 4), (1, 8), (1, 4), (1, 1))
 """Channels and vectors of the blocks in registers, for 16 registers: sums, one factor for each vector and one more."""
 _TILES_OF_32 = ((8, 3), (6, 4), (4, 6), (4, 4), (2, 8), (1, 8), (1, 4), (1, 1))
@@ -313,7 +313,7 @@ class Windows:
         yield len(x), x, result.reshape(-1)
 
     def distances(self, channels: int) -> tuple[int, int]:
-        """Return the distances of members and of channels in a result with so many channels."""
+        """Return the distances of members and of channels in a result with this many channels."""
         area = math.prod(self.counts)
         return channels * area, area
 
@@ -328,7 +328,7 @@ class Windows:
         return -(-members // GROUPS) if small else members
 
     def parts(self, x: Any, members: int, apart: bool = False) -> Iterator[tuple[int, int, Any]]:
-        """Yield start and stop of parts of a batch of so many members, and the array that a kernel reads.
+        """Yield start and stop of parts of a batch of this many members, and the array that a kernel reads.
 
         It is valid until the next. With ``apart`` it is `SCRATCH` if each member has to be laid out, see `source`.
         """

@@ -195,7 +195,7 @@ class BlockedWeightGradient:
         self.kernel.note()
 
     def _by_groups(self, held: int) -> None:
-        """Compute all by groups of so many members, which threads share, each with memory of its own."""
+        """Compute all by groups of this many members, which threads share, each with memory of its own."""
         groups, item, count = self.members // held, self.dtype.itemsize, self.blocks * self.taps
         sums = np.empty((-(-self.members // held), count, self.cell), self.dtype)
         arrays = (self.x, self.lanes, self.to_x), (self.grad, self.grad_lanes, self.to_grad)

@@ -145,7 +145,7 @@ class Words(NamedTuple):
         return 32 // self.bits
 
     def lines(self, numbers: int) -> int:
-        """Return the words of so many numbers, rounded up."""
+        """Return the words of this many numbers, rounded up."""
         return -(-numbers // self.step) * self.step // self.each
 
     def kept(self, dtype: Any) -> Any:
@@ -315,7 +315,7 @@ def copy_rows_of_stripe(dtype: str, width: int, stored: str) -> ProductLines:
 def copy_columns_of_stripes(
     dtype: str, width: int, high: int, stored: str, words: Words | None = None, shifted: bool = False
 ) -> ProductLines:
-    """Return the function that copies parts of the columns of A, of stripes of so many rows one after the other; rows
+    """Return the function that copies parts of the columns of A, of stripes of this many rows one after the other; rows
     beyond the last are zeros. With ``words`` they are words of neighbours of a row: see `copy_stripe_of_words`."""
     w, vectors, each = WordLines(dtype, width), stripe_vectors(width), 1 if words is None else words.each
     starts = [

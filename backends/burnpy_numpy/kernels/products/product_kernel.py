@@ -40,7 +40,7 @@ from burnpy_numpy.kernels.products.stripes import (
 )
 
 _ALIGNED_ROWS = 3
-"""The number of stripes from which B is copied if its vectors are not aligned, as each is two loads then."""
+"""The least number of stripes for which B is copied if its vectors are not aligned, as each is two loads then."""
 
 
 def product(

@@ -42,22 +42,22 @@ _TINY = 1 << 13
 _SMALL = 1 << 18
 """The bytes of a matrix B up to which one row is multiplied by it, with a bias."""
 _MANY_ROWS = 256
-"""The number of rows from which blocks of B are copied although they could be read in place."""
+"""The least number of rows for which blocks of B are copied although they could be read in place."""
 _SOME_ROWS, _APART = 16, 1 << 13
 """The same where the rows of B are so many bytes apart that each is in a page of memory of its own."""
 _FEW_ROWS, _FAR = 32, 1 << 21
-"""The number of rows up to which panels of a matrix B of so many bytes are kept: they come from memory in order."""
+"""The number of rows up to which panels of a matrix B of this many bytes are kept: they come from memory in order."""
 _FEW_PANELS = 4
 """The panels of a block that is copied from rows for few rows of A."""
 _IN_FIRST_CACHE = 1 << 15
 """The bytes of a matrix B that is read in place, however many rows there are."""
 _WORTH_WIDENING = 1 << 14
-"""The number of multiplications of floats of 16 bits from which the kernel widens them in less time than NumPy."""
+"""The least number of multiplications of floats of 16 bits for which the kernel widens them in less time than NumPy."""
 _WORTH_SUMMING, _MOST_SUMMED = 1 << 9, 1 << 16
-"""The elements of a matrix B from which its rows are added up with a product; and the most bytes of a column, as a sum
-of more chunks loses more digits than NumPy's."""
+"""The least number of elements of a matrix B whose rows are added up with a product; and the most bytes of a column, as
+a sum of more chunks loses more digits than NumPy's."""
 _WORTH_KEEPING = 1 << 12
-"""The number of elements of a matrix B from which its panels of words are kept; of ints for any number of rows."""
+"""The least number of elements of a matrix B for which its panels of words are kept; of ints for any number of rows."""
 _INTS, _SQUARE = 192, 16
 """The most ints in a chunk, so that a widened panel stays in the first cache; and those that are widened together."""
 _AMX_RATE = 8
@@ -171,7 +171,7 @@ _ALONE, _SUMMED = Following(0, 0), Following(0, 1)
 
 
 def following(kernel: Kernel, rows: int) -> Following | None:
-    """Return a program's kernel as one that follows products of so many rows; None if it needs memory of its own."""
+    """Return a program's kernel as one that follows products of this many rows; None if it needs memory of its own."""
     layout = kernel.layout
     if layout.sums or layout.scratch:
         return None

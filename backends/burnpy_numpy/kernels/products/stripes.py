@@ -44,7 +44,7 @@ CONFIGURATION = "@configuration = internal constant [16 x i32] [i32 1, i32 0, i3
 
 
 def stripe_heights(registers: int, by: str) -> tuple[int, ...]:
-    """Return the numbers of rows of tiles, the largest first, for a processor with so many vector registers; those of
+    """Return the numbers of rows of tiles, the largest first, for a processor with this many vector registers; those of
     AMX hold tiles."""
     if by == "amx":
         return STRIPE_ROWS, TILE
@@ -317,7 +317,7 @@ class _AmxStripe(StripeLines):
         return self.at(self.sums, self.times(self.assign(f"and i64 {panel}, 1"), self.height * self.lanes_of_panel))
 
     def move_sums(self, how: str, pointer: str, distance: str) -> None:
-        """Load or store the registers of sums, whose rows are so many bytes apart in memory."""
+        """Load or store the registers of sums, whose rows are this many bytes apart in memory."""
         for t, v in self.tiles:
             at = self.at(self.unit(pointer, self.times(distance, t * TILE), "int8"), v * self.width)
             self.amx(how, f"i8 {t * VECTORS + v}, ptr {at}, i64 {distance}")
