@@ -26,16 +26,7 @@ class ArrayAttention(ArrayBase):
         return out, total
 
     def attention_backward(
-        self,
-        grad: Any,
-        q: Any,
-        k: Any,
-        v: Any,
-        out: Any,
-        logsumexp: Any,
-        mask: Any,
-        offset: int | None,
-        scale: float,
+        self, grad: Any, q: Any, k: Any, v: Any, out: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float
     ) -> tuple[Any, Any, Any]:
         if is_half(q.dtype):  # a logsumexp of 16 bits may be off by more than exp can take
             wide = (*[self.cast(x, float32) for x in (grad, q, k, v)], None)

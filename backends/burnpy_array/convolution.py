@@ -62,13 +62,7 @@ class Windows:
     """
 
     def __init__(
-        self,
-        b: ArrayConvolution,
-        shape: Shape,
-        kernel: Shape,
-        where: tuple[Pair, Pair, Pair],
-        dtype: Any,
-        members: int,
+        self, b: ArrayConvolution, shape: Shape, kernel: Shape, where: tuple[Pair, Pair, Pair], dtype: Any, members: int
     ) -> None:
         stride, padding, dilation = where
         size = (kernel[0], kernel[1])

@@ -25,16 +25,7 @@ class NumPyAttention(ArrayBackend):
         return super().attention(q, k, v, mask, offset, scale)
 
     def attention_backward(
-        self,
-        grad: Any,
-        q: Any,
-        k: Any,
-        v: Any,
-        out: Any,
-        logsumexp: Any,
-        mask: Any,
-        offset: int | None,
-        scale: float,
+        self, grad: Any, q: Any, k: Any, v: Any, out: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float
     ) -> tuple[Any, Any, Any]:
         if q.size * k.shape[-2] >= LEAST * q.shape[-1] and (kernels := family_kernels("attention")):
             results: tuple[Any, Any, Any] | None = kernels.run_attention_backward(

@@ -34,15 +34,7 @@ class NumPyRecurrence(ArrayBackend):
         return states, cells, gates
 
     def lstm_backward(
-        self,
-        grad: Any,
-        grad_cells: Any,
-        cell: Any,
-        weight: Any,
-        cells: Any,
-        gates: Any,
-        lengths: Any,
-        reverse: bool,
+        self, grad: Any, grad_cells: Any, cell: Any, weight: Any, cells: Any, gates: Any, lengths: Any, reverse: bool
     ) -> tuple[Any, Any, Any]:
         given = (grad, grad_cells, None, cell, weight, None, cells, gates)
         kernel = _backward_kernel("lstm", given, lengths, reverse)

@@ -150,12 +150,7 @@ class FisherSnedecor(Reparametrized[B]):
     df2 = Parameter(POSITIVE)
 
     def __init__(
-        self,
-        df1: ParameterLike[B],
-        df2: ParameterLike[B],
-        *,
-        device: B | type[B] | None = None,
-        validate: bool = True,
+        self, df1: ParameterLike[B], df2: ParameterLike[B], *, device: B | type[B] | None = None, validate: bool = True
     ) -> None:
         self._hold(device, validate, df1=df1, df2=df2)
 

@@ -39,12 +39,7 @@ class Uniform(Reparametrized[B]):
     high = Parameter(FINITE)
 
     def __init__(
-        self,
-        low: ParameterLike[B],
-        high: ParameterLike[B],
-        *,
-        device: B | type[B] | None = None,
-        validate: bool = True,
+        self, low: ParameterLike[B], high: ParameterLike[B], *, device: B | type[B] | None = None, validate: bool = True
     ) -> None:
         self._hold(device, validate, low=low, high=high)
         if validate:

@@ -263,11 +263,7 @@ def _import_line(module: str, names: list[str]) -> str:
     return f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")\n"
 
 
-FACTORIES = (
-    TENSOR / "random.py",
-    TENSOR / "sampling.py",
-    TENSOR / "factories.py",
-)
+FACTORIES = (TENSOR / "random.py", TENSOR / "sampling.py", TENSOR / "factories.py")
 FACTORIES_STUB = TENSOR / "factories.pyi"
 
 _FACTORIES_HEAD = '''\

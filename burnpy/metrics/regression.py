@@ -74,12 +74,7 @@ class Perplexity(Metric):
 
     @classmethod
     def of(
-        cls,
-        logits: Tensor[Any],
-        target: IntTensor[Any],
-        *,
-        weight: Tensor[Any] | None = None,
-        ignore_index: int = -100,
+        cls, logits: Tensor[Any], target: IntTensor[Any], *, weight: Tensor[Any] | None = None, ignore_index: int = -100
     ) -> Self:
         """Return the perplexity of the predictions.
 

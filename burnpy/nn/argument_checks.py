@@ -379,13 +379,7 @@ def batch_of(x: Tensor[B], dims: int) -> Tensor[B]:
 
 
 def check_kernel(
-    operation: str,
-    shape: Shape,
-    kernel: Shape,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    ceil_mode: bool = False,
+    operation: str, shape: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool = False
 ) -> None:
     """Check that the kernel fits into padded images or volumes of a shape."""
     if min(window_counts(shape, kernel, stride, padding, dilation, ceil_mode)) < 1:

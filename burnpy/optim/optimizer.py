@@ -257,11 +257,7 @@ class Optimizer(metaclass=Explaining):
 
     @overload
     def pure_step(
-        self,
-        lr: float | Tensor[Any],
-        model: M,
-        grads: GradientsParams[Any] | Gradients[Any],
-        state: OptimizerState,
+        self, lr: float | Tensor[Any], model: M, grads: GradientsParams[Any] | Gradients[Any], state: OptimizerState
     ) -> tuple[M, OptimizerState]: ...
     @overload
     def pure_step(

@@ -7,14 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
 
 from burnpy.backend.dtypes import complex_dtype, dtype_of, kind_of
-from burnpy.backend.errors import (
-    ArgumentError,
-    DTypeError,
-    KindError,
-    StateError,
-    a,
-    raised_by_other_code,
-)
+from burnpy.backend.errors import ArgumentError, DTypeError, KindError, StateError, a, raised_by_other_code
 from burnpy.backend.primitives import INEXACT
 from burnpy.nn.init import unfilled
 from burnpy.nn.module import Module
@@ -120,13 +113,7 @@ def refuse_no_model(model: Any, asked: str = "weights are loaded into a model") 
 
 
 def fitted(
-    model: M,
-    state: State,
-    *,
-    strict: bool,
-    dtype: DTypePolicy,
-    source: str,
-    refused: Mapping[str, str] | None = None,
+    model: M, state: State, *, strict: bool, dtype: DTypePolicy, source: str, refused: Mapping[str, str] | None = None
 ) -> M:
     """Return the model with the values of a state."""
     fitting, report, kept = fit(model, state, dtype, refused)

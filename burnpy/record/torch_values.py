@@ -234,10 +234,7 @@ def _device(limits: Limits, kind: Any, index: Any = None) -> str:
     return kind if index is None else f"{kind}:{index}"
 
 
-_STORAGES = {
-    **{f"{row.torch}Storage": name for name, row in DTYPES.items() if row.torch},
-    "UntypedStorage": "bytes",
-}
+_STORAGES = {**{f"{row.torch}Storage": name for name, row in DTYPES.items() if row.torch}, "UntypedStorage": "bytes"}
 _DTYPES = frozenset(
     {
         *(dtype for dtype in _STORAGES.values() if dtype != "bytes"),

@@ -51,9 +51,7 @@ def chart(title: str, curves: Mapping[str, Curve], colors: Mapping[str, str]) ->
         down = HEIGHT - BOTTOM - (y - low_y) / (high_y - low_y) * (HEIGHT - BOTTOM - TOP)
         return f"{across:.1f},{down:.1f}"
 
-    parts = [
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" role="img" aria-label="{escape(title)}" {_TEXT}>',
-    ]
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" role="img" aria-label="{escape(title)}" {_TEXT}>']
     for y in ticks(low_y, high_y):
         _, down = at(low_x, y).split(",")
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - 10}" y1="{down}" y2="{down}" {_FAINT}/>')

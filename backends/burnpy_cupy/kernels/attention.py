@@ -81,11 +81,7 @@ TILINGS: dict[tuple[str, int], tuple[tuple[Tiling, ...], ...]] = {
         (Tiling(4, 32, 1, 2), Tiling(2, 32), Tiling(1, 32)),
         (Tiling(4, 32, 1, 2), Tiling(2, 32), Tiling(1, 32)),
     ),
-    ("float", 256): (
-        (Tiling(2, 32), Tiling(1, 32)),
-        (Tiling(2, 16), Tiling(1, 16)),
-        (Tiling(2, 16), Tiling(1, 16)),
-    ),
+    ("float", 256): ((Tiling(2, 32), Tiling(1, 32)), (Tiling(2, 16), Tiling(1, 16)), (Tiling(2, 16), Tiling(1, 16))),
 }
 TILINGS["double", 32] = TILINGS["double", 64] = (TILINGS["float", 128][0][1:], *TILINGS["float", 128][1:])
 TILINGS["double", 128] = TILINGS["float", 256]
@@ -140,16 +136,7 @@ class CuPyAttention(CuPyMatmul):
         return out, total
 
     def attention_backward(
-        self,
-        grad: Any,
-        q: Any,
-        k: Any,
-        v: Any,
-        out: Any,
-        logsumexp: Any,
-        mask: Any,
-        offset: int | None,
-        scale: float,
+        self, grad: Any, q: Any, k: Any, v: Any, out: Any, logsumexp: Any, mask: Any, offset: int | None, scale: float
     ) -> tuple[Any, Any, Any]:
         return self._attention_backward_as(grad, q, k, v, out, logsumexp, mask, offset, scale, q.dtype)
 

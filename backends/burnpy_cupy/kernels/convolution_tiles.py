@@ -443,8 +443,5 @@ constexpr int STAGE = DEPTH * (A_PITCH + B_PITCH);
 }}
 """
 
-TILES = {
-    "burnpy_conv": Raw(_TILES + _ALONG + _CONVOLVE),
-    "burnpy_conv_weight": Raw(_TILES + _ACROSS + _BY_WEIGHT),
-}
+TILES = {"burnpy_conv": Raw(_TILES + _ALONG + _CONVOLVE), "burnpy_conv_weight": Raw(_TILES + _ACROSS + _BY_WEIGHT)}
 """Kernels by name, for operands of the type M, sums S and results O."""

@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burnpy.backend.dtypes import (
-    float32,
-    float64,
-    int32,
-    int64,
-    kind_of,
-    uint32,
-    uint64,
-)
+from burnpy.backend.dtypes import float32, float64, int32, int64, kind_of, uint32, uint64
 from burnpy.backend.primitives import Key, Shape
 from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels.elementwise_kernel import Elementwise, copied
@@ -111,9 +103,7 @@ INDEXING = {
     "burnpy_add_to": Elementwise("T before, T x", "T total", "total = before + x"),
     "burnpy_gather": Elementwise("raw T x, int64 index, const int32 dim", "T out", "_at[dim] = index; out = x[_at];"),
     "burnpy_scatter_add": Elementwise(
-        "T src, int64 index, const int32 dim",
-        "raw T out",
-        "_at[dim] = index; atomicAdd(&out[_at], src);",
+        "T src, int64 index, const int32 dim", "raw T out", "_at[dim] = index; atomicAdd(&out[_at], src);"
     ),
     "burnpy_index_add": Elementwise(
         "T src, raw int64 indices, const int32 dim",

@@ -313,12 +313,7 @@ class CuPyNormalization(CuPyPrograms):
         return self._call(self._kernels["burnpy_count"], count, total, total.shape[0] - 1)
 
     def _normalizing_kernel(
-        self,
-        name: str,
-        full: tuple[Any, ...],
-        weights: tuple[Any, ...],
-        small: tuple[Any, ...],
-        dims: Dims,
+        self, name: str, full: tuple[Any, ...], weights: tuple[Any, ...], small: tuple[Any, ...], dims: Dims
     ) -> tuple[Kernel, Geometry] | None:
         """Return the kernel of a normalization and its geometry, for weights of each column, or of each row.
 

@@ -187,10 +187,7 @@ POOLING = {
         _WIDE,
     ),
     "burnpy_max_pool_backward": Elementwise(
-        f"raw T grad, raw int32 chosen, {_SIZES}, {_WINDOWS}, {_DILATION}",
-        "T out",
-        SUM_TYPE + _MAX_BACKWARD,
-        _WIDE,
+        f"raw T grad, raw int32 chosen, {_SIZES}, {_WINDOWS}, {_DILATION}", "T out", SUM_TYPE + _MAX_BACKWARD, _WIDE
     ),
     "burnpy_adaptive_max_pool_indices": Elementwise(
         f"raw T image, {_SIZES}", "int64 out", f"{_OF_RESULT}{_ADAPTIVE_LARGEST}out = place;", _WIDE

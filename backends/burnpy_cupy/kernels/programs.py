@@ -111,12 +111,7 @@ class Kernel:
         self._layouts: dict[tuple[Any, ...], Layout] = {}
 
     def __call__(
-        self,
-        xs: Sequence[Any],
-        numbers: Sequence[float],
-        geometry: Geometry,
-        full: Shape,
-        column: Shape,
+        self, xs: Sequence[Any], numbers: Sequence[float], geometry: Geometry, full: Shape, column: Shape
     ) -> list[Any]:
         """Launch the kernels, on the current GPU, and return the outputs.
 
@@ -234,12 +229,7 @@ class Kernel:
         return Step(source, launch, arrays, takes_numbers)
 
     def prepared(
-        self,
-        program: Program,
-        geometry: Geometry,
-        chunks: int = 1,
-        stride: int = 0,
-        held: tuple[str, ...] = (),
+        self, program: Program, geometry: Geometry, chunks: int = 1, stride: int = 0, held: tuple[str, ...] = ()
     ) -> Prepared:
         """Return the kernel of a pass, the sizes of its grid and of its blocks, and its last arguments.
 
@@ -267,13 +257,7 @@ class Kernel:
         return Prepared(source, (blocks, chunks), (threads.x, threads.y), sizes)
 
     def _source(
-        self,
-        program: Program,
-        geometry: Geometry,
-        threads: Threads,
-        batch: Batch,
-        chunked: bool,
-        held: tuple[str, ...],
+        self, program: Program, geometry: Geometry, threads: Threads, batch: Batch, chunked: bool, held: tuple[str, ...]
     ) -> Source:
         name = f"burnpy_{re.sub('[^A-Za-z0-9]+', '_', program.name)}"
         text = emit(

@@ -39,15 +39,7 @@ class CuPyRecurrence(CuPyMatmul):
         return states, cells, gates
 
     def lstm_backward(
-        self,
-        grad: Any,
-        grad_cells: Any,
-        cell: Any,
-        weight: Any,
-        cells: Any,
-        gates: Any,
-        lengths: Any,
-        reverse: bool,
+        self, grad: Any, grad_cells: Any, cell: Any, weight: Any, cells: Any, gates: Any, lengths: Any, reverse: bool
     ) -> tuple[Any, Any, Any]:
         if not cell.size:
             return super().lstm_backward(grad, grad_cells, cell, weight, cells, gates, lengths, reverse)

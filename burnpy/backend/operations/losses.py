@@ -83,12 +83,7 @@ class Losses(OperationsBase):
         """0-d mean of the elements of x where the mask, of x's shape, is true; NaN if there are none."""
         return _means(self, x, mask, tuple(range(len(x.shape))))
 
-    @derived(
-        LINEAR,
-        flops=lambda mask: prod(mask),
-        vjp=_chosen_mean,
-        batch=masked_mean_backward_batch,
-    )
+    @derived(LINEAR, flops=lambda mask: prod(mask), vjp=_chosen_mean, batch=masked_mean_backward_batch)
     def masked_mean_backward(self, grad: Float, mask: Bool) -> Float:
         """Gradient of `masked_mean`: grad / n where the mask is true, n of its elements are, and 0 elsewhere."""
         each = _shares(self, grad, mask, tuple(range(len(mask.shape))))

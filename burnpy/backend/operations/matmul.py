@@ -280,11 +280,7 @@ class Quantization(OperationsBase):
             total = part if total is None else d.add(total, part)
         return total
 
-    @derived(
-        NONDIFFERENTIABLE,
-        flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]),
-        batch=integer_conv_batch,
-    )
+    @derived(NONDIFFERENTIABLE, flops=lambda weight, out: 2 * prod(out) * prod(weight[1:]), batch=integer_conv_batch)
     def integer_conv(
         self, x: Int, weight: Int, value: Int, stride: Shape, low: Shape, high: Shape, dilation: Shape
     ) -> Int:

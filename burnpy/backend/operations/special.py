@@ -401,9 +401,7 @@ class NormalDistribution(OperationsBase):
         return in_float64(self, erfcx_slope, x, order)
 
     @derived(
-        POINTWISE,
-        flops=100,
-        vjp=lambda i, g, x: i.mul(g, i.fused(bell, (x,), (-0.5, 1 / math.sqrt(2 * math.pi)))[0]),
+        POINTWISE, flops=100, vjp=lambda i, g, x: i.mul(g, i.fused(bell, (x,), (-0.5, 1 / math.sqrt(2 * math.pi)))[0])
     )
     def ndtr(self, x: Float) -> Float:
         """Compute the distribution function of the standard normal distribution; small values keep all their digits."""

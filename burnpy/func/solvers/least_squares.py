@@ -11,15 +11,7 @@ from burnpy.func.control_flow.scan_and_cond import while_loop
 from burnpy.func.jacobians import jacfwd
 from burnpy.func.pytree import loop_function
 from burnpy.func.solvers.minima import Minimum
-from burnpy.func.solvers.problems import (
-    NON_FINITE,
-    STALLED,
-    TOO_MANY,
-    FlatTree,
-    implicit,
-    largest,
-    refuse_failure,
-)
+from burnpy.func.solvers.problems import NON_FINITE, STALLED, TOO_MANY, FlatTree, implicit, largest, refuse_failure
 from burnpy.linalg.decompositions import qr
 from burnpy.linalg.equations import solve_triangular
 from burnpy.tensor.call_errors import explained

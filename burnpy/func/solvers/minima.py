@@ -11,15 +11,7 @@ from burnpy.func.control_flow.scan_and_cond import while_loop
 from burnpy.func.gradients import grad, value_and_grad
 from burnpy.func.jacobian_products import jvp
 from burnpy.func.pytree import describe_tree, loop_function
-from burnpy.func.solvers.problems import (
-    NON_FINITE,
-    STALLED,
-    TOO_MANY,
-    FlatTree,
-    implicit,
-    largest,
-    refuse_failure,
-)
+from burnpy.func.solvers.problems import NON_FINITE, STALLED, TOO_MANY, FlatTree, implicit, largest, refuse_failure
 from burnpy.linalg.equations import solve_triangular
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dim_checks import ABOVE_0, checked_count, checked_number

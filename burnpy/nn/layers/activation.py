@@ -314,12 +314,7 @@ def softmin(x: Tensor[B], dim: int) -> Tensor[B]:
 
 @explained
 def gumbel_softmax(
-    logits: Tensor[B],
-    tau: float = 1.0,
-    hard: bool = False,
-    dim: int = -1,
-    *,
-    generator: Generator | None = None,
+    logits: Tensor[B], tau: float = 1.0, hard: bool = False, dim: int = -1, *, generator: Generator | None = None
 ) -> Tensor[B]:
     """Sample from the Gumbel-softmax distribution: the softmax of (logits + noise) / tau.
 

@@ -95,12 +95,7 @@ def rms_norm(
 
 @explained
 def group_norm(
-    x: Tensor[B],
-    num_groups: int,
-    weight: Tensor[B] | None = None,
-    bias: Tensor[B] | None = None,
-    *,
-    eps: float = 1e-5,
+    x: Tensor[B], num_groups: int, weight: Tensor[B] | None = None, bias: Tensor[B] | None = None, *, eps: float = 1e-5
 ) -> Tensor[B]:
     """Normalize each group of channels: ``(x - mean) / √(var + eps) · weight + bias``, with statistics of the group.
 

@@ -117,12 +117,7 @@ class SpectralNorm(Module[B]):
     """
 
     def __init__(
-        self,
-        layer: Module[B],
-        *,
-        n_power_iterations: int = 1,
-        eps: float = 1e-12,
-        generator: Generator | None = None,
+        self, layer: Module[B], *, n_power_iterations: int = 1, eps: float = 1e-12, generator: Generator | None = None
     ) -> None:
         positive("SpectralNorm", n_power_iterations=n_power_iterations)
         above_zero("SpectralNorm", eps=eps)

@@ -194,11 +194,7 @@ class Upsample(FunctionLayer, Stateless):
         return self._result(x)
 
 
-_FORMS = {
-    1: "(N, channels, length)",
-    2: "(N, channels, height, width)",
-    3: "(N, channels, depth, height, width)",
-}
+_FORMS = {1: "(N, channels, length)", 2: "(N, channels, height, width)", 3: "(N, channels, depth, height, width)"}
 
 
 @explained

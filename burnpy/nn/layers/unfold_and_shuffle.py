@@ -65,13 +65,7 @@ def unfold(x: X, kernel_size: Pair, *, dilation: Pair = 1, padding: Pair = 0, st
 
 @explained
 def fold(
-    x: Tensor[B],
-    output_size: Pair,
-    kernel_size: Pair,
-    *,
-    dilation: Pair = 1,
-    padding: Pair = 0,
-    stride: Pair = 1,
+    x: Tensor[B], output_size: Pair, kernel_size: Pair, *, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1
 ) -> Tensor[B]:
     """Add the columns of a matrix as windows of images ("col2im"), as `torch.nn.functional.fold`.
 

@@ -235,11 +235,7 @@ class NAdam(Optimizer):
     momentum_decay: float = 4e-3
     decoupled_weight_decay: bool = False
 
-    ranges: ClassVar[Ranges] = {
-        "betas": decay_rates,
-        "eps": at_least_zero,
-        "momentum_decay": at_least_zero,
-    }
+    ranges: ClassVar[Ranges] = {"betas": decay_rates, "eps": at_least_zero, "momentum_decay": at_least_zero}
 
     @property
     def slots(self) -> tuple[str, ...]:

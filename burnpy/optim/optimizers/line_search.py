@@ -35,12 +35,7 @@ _CURVATURE = 0.9
 
 
 def strong_wolfe(
-    at: Callable[[float], P],
-    start: P,
-    distance: float,
-    *,
-    resolution: float,
-    most: int = 25,
+    at: Callable[[float], P], start: P, distance: float, *, resolution: float, most: int = 25
 ) -> tuple[P, int]:
     """Return a point that satisfies the strong Wolfe conditions, or the lowest that was found, and the evaluations.
 

@@ -12,13 +12,7 @@ from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution.blocked import BlockedConvolution, convolve_blocks
-from burnpy_numpy.kernels.convolution.channel_blocks import (
-    Epilogue,
-    Planned,
-    Template,
-    Uncompiled,
-    load_vectors,
-)
+from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue, Planned, Template, Uncompiled, load_vectors
 from burnpy_numpy.kernels.convolution.depthwise import is_by_planes, planned_planes
 from burnpy_numpy.kernels.convolution.tiles import Where, row_efficiency, swap_of
 from burnpy_numpy.kernels.convolution.weight_gradients import BlockedWeightGradient, weight_gradient_of_blocks

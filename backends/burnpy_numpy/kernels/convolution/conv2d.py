@@ -68,12 +68,7 @@ if TYPE_CHECKING:
 
 
 def gradient_by_phases(
-    grad: Any,
-    weight: Any,
-    shape: Shape,
-    where: tuple[Shape, ...],
-    groups: int,
-    convolve: Callable[[Any, Any], Any],
+    grad: Any, weight: Any, shape: Shape, where: tuple[Shape, ...], groups: int, convolve: Callable[[Any, Any], Any]
 ) -> Any:
     """Return the gradient of the input as convolutions of the gradient; None if one of them is None.
 

@@ -20,13 +20,7 @@ from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution import conv2d
 from burnpy_numpy.kernels.convolution.channel_lanes import better_by_channels
-from burnpy_numpy.kernels.convolution.conv2d import (
-    NARROW,
-    convolution,
-    gradient_by_phases,
-    kernel_of,
-    run_forward,
-)
+from burnpy_numpy.kernels.convolution.conv2d import NARROW, convolution, gradient_by_phases, kernel_of, run_forward
 from burnpy_numpy.kernels.convolution.tiles import Windows
 from burnpy_numpy.kernels.convolution.weight_gradients import run_by_weight, weight_gradient
 

@@ -264,10 +264,7 @@ class BlockedWeightGradient:
     def _reordered(self, begin: int, end: int) -> tuple[Any, Any]:
         """Return some members of x and of the gradient as blocks of channels."""
         found = []
-        for array, lanes, kernel in (
-            (self.x, self.lanes, self.to_x),
-            (self.grad, self.grad_lanes, self.to_grad),
-        ):
+        for array, lanes, kernel in ((self.x, self.lanes, self.to_x), (self.grad, self.grad_lanes, self.to_grad)):
             _, channels, high, wide = array.shape
             blocks, calls = np.empty((-(-channels // lanes), end - begin, high, wide, lanes), self.dtype), PartCalls()
             checked = np.zeros((len(blocks), self.width), self.dtype)
