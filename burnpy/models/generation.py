@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 from burnpy.backend.errors import ArgumentError, KindError, ModuleError, ShapeError, a
 from burnpy.func.compiling.compilation import Compiled, compiled
@@ -219,8 +219,7 @@ def generate(
         sampler: the function that chooses tokens by logits (N, vocabulary): `greedy`, or one of `sampling`.
         processors: functions of logits and the tokens so far, (N, T), which change the logits before the sampler
             sees them, in turn: `functools.partial(repetition_penalty, penalty=1.2)`, or your own.
-        stop: a token, or several, after which a prompt's text ends, such as ``model.config.eos_token_id``. It is the
-            last token of the text.
+        stop: a token, or several, that end a prompt's text as its last token: ``model.config.eos_token_id``.
         cache: whether to keep the keys and values of earlier tokens. Without, each token takes the time of the
             whole text, and differs by rounding.
         step: what `compiled_step` returned, to compute all tokens but the first by a plan; it saves one to several
@@ -246,7 +245,7 @@ def generate(
     if step is not None and not (cache and callable(step)):
         raise ArgumentError(f"generate() got step={describe(step)}, cache={cache}; pass compiled_step(), for a cache")
     refuse_non_functions("generate", sampler, *processors)
-    found = _steps(model, prompts, max_new, sampler, processors, stop_tokens(stop), cache, step)
+    found = _steps(model, prompts, max_new, sampler, processors, stop_tokens("generate", stop), cache, step)
     return (chosen for (chosen,) in found) if single else found
 
 
@@ -268,9 +267,10 @@ def _next_logits(model: Decoder[B], tokens: Ints[B], cache: Caches[B]) -> tuple[
     return model.next_logits(tokens, cache)
 
 
-def stop_tokens(stop: Stop) -> frozenset[int]:
-    """Return the tokens that end a text."""
-    return frozenset() if stop is None else frozenset({int(stop)} if isinstance(stop, SupportsIndex) else stop)
+def stop_tokens(name: str, stop: Stop) -> frozenset[int]:
+    """Return the tokens that end a text, checked to be ints: a string would end none."""
+    given: Any = () if stop is None else stop if getattr(stop, "ndim", hasattr(stop, "__iter__")) else (stop,)
+    return frozenset(integer(token, "stop", name) for token in given)
 
 
 def check_prompts(name: str, model: Decoder[Any], prompts: Sequence[Prompt], max_new: int) -> None:
@@ -413,7 +413,7 @@ def beam_search(
     beams = positive_int("beam_search", "beams", beams)
     check_prompts("beam_search", model, [prompt], positive_int("beam_search", "max_new", max_new))
     refuse_non_functions("beam_search", *processors)
-    ends, device = stop_tokens(stop), model.device
+    ends, device = stop_tokens("beam_search", stop), model.device
     running: list[tuple[list[int], float]] = [([], 0.0)]  # tokens and sums of log-probabilities, best first
     finished: list[Beam] = []
     new: IntTensor[B] = IntTensor.from_data([prompt], device=device)

@@ -150,6 +150,8 @@ def test_beams_are_sorted_scored_and_no_worse_than_greedy() -> None:
         ),
         ([1], {"max_new": 0}, ArgumentError, "max_new=0; expected a positive int"),
         ("text", {}, KindError, "takes a list of tokens"),
+        ([1], {"stop": "</s>"}, ArgumentError, "the stop '<', which is not an int"),
+        ([1], {"stop": 1.0}, ArgumentError, "the stop 1.0"),
         ([1.5], {}, KindError, "takes a list of tokens"),
         (IntTensor[NumPy].from_data([1, 2]), {}, ShapeError, r"shape \(2,\); expected \(N, T\), or tokens\.tolist\(\)"),
     ],

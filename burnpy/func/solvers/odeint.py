@@ -249,11 +249,11 @@ def _times(t: Any, flat: FlatTree) -> Any:
             f"odeint() got times of dtype {t.dtype} and a state of dtype {flat.dtype}; convert one with .to_dtype(...)"
         )
     moves = (t[1:] - t[:-1]).detach()
-    fine = (moves > 0.0).all() | (moves < 0.0).all()
+    fine = ((moves > 0.0).all() | (moves < 0.0).all()) & moves.isfinite().all()
     device: Any = fine._device
     if device.discrete.eager_checks and not differs_between_examples(fine) and not fine.item():
         raise ArgumentError(
-            f"odeint() takes times that rise, or that fall, without equal ones, got {t.tolist()!r:.200}"
+            f"odeint() takes finite times that rise, or that fall, without equal ones, got {t.tolist()!r:.200}"
         )
     if not device.discrete.eager_checks:
         device.discrete.defer_check((fine._primitive,), _unless_monotone)
@@ -261,7 +261,7 @@ def _times(t: Any, flat: FlatTree) -> Any:
 
 
 def _unless_monotone(fine: int) -> ArgumentError | None:
-    return None if fine else ArgumentError("odeint() takes times that rise, or that fall, without equal ones")
+    return None if fine else ArgumentError("odeint() takes finite times that rise, or that fall, without equal ones")
 
 
 def _event(event: Callable[..., Any], flat: FlatTree) -> Callable[..., Any]:
