@@ -12,7 +12,7 @@ import numpy as np
 from burnpy.backend.errors import GroupError, ImmutableError, KindError, RanksLostError, WaitError, a
 from burnpy.distributed.group import Group
 from burnpy.distributed.mpi import instead_of_finalizing, tolerant
-from burnpy.distributed.mpi_calls import Calls, Waits
+from burnpy.distributed.mpi_calls import Calls, Waits, nothing
 from burnpy.tensor.call_errors import Explaining, explained
 from burnpy.typevars import T
 
@@ -104,7 +104,7 @@ class Elastic(metaclass=Explaining):
             except RanksLostError:
                 result = []
                 calls.revoke()
-            if calls.agree(done=bool(result)):
+            if calls.agree(done=bool(result), check=calls.refuse_absent):
                 return result[0]
             self._shrink(calls)
 
@@ -119,7 +119,7 @@ class Elastic(metaclass=Explaining):
         calls = self.group._calls
         if isinstance(calls, TolerantCalls):
             with suppress(WaitError):
-                calls.agree(done=True)
+                calls.leave()
 
     def _set(self, group: Group, lost: Sequence[str]) -> None:
         object.__setattr__(self, "group", group)
@@ -162,13 +162,31 @@ class TolerantCalls(Calls):
         failed.Free()
         if count or self.comm.Is_revoked():
             raise RanksLostError(f"a rank of {self.size} has ended amid {self._operation}()")
+        self._refuse_left(self._operation, self._agreed + 1)
 
-    def agree(self, *, done: bool) -> bool:
+    def refuse_absent(self) -> None:
+        """Raise an error if a rank has left before the last agreement; its leaving is an agreement as well."""
+        self._refuse_left("run", self._agreed - 1)
+
+    def leave(self) -> None:
+        """Tell the other ranks that this program ends, and wait for them."""
+        self._agreements.leave(self._agreed)
+        self.agree(done=True)
+
+    def _refuse_left(self, operation: str, agreed: int) -> None:
+        for rank, calls in self._agreements.left().items():
+            if calls < agreed:
+                raise GroupError(
+                    f"{self.name(self.rank)} is in {operation}() of a group of {self.size}, and {self.name(rank)} has "
+                    "come to the end of its program; all ranks make the same calls"
+                )
+
+    def agree(self, *, done: bool, check: Callable[[], None] = nothing) -> bool:
         """Return whether all ranks are done and none has ended, the same on all that are left."""
         self._agreed += 1
         flag = np.full(1, int(done), np.int32)
         try:
-            self._agreements.wait(self.comm.Iagree(flag), "run", self._agreed)
+            self._agreements.wait(self.comm.Iagree(flag), "run", self._agreed, check)
         except self.mpi.Exception:
             return False
         return bool(flag[0])

@@ -50,6 +50,8 @@ def nothing() -> None:
     """Look for no lost ranks."""
 
 
+_LEFT = 1 << 62
+"""Added to the mark of a rank whose program has come to its end."""
 _tags = count(1)
 """The tags of marks: one for each object, as all ranks make these objects in the same order."""
 
@@ -125,6 +127,15 @@ class Waits:
             if rank != self._here:
                 with suppress(self._mpi.Exception):
                     self._sent.append(self._world.Isend([number, self._mpi.BYTE], member, self._tag))
+
+    def leave(self, calls: int) -> None:
+        """Tell the other ranks that the program of this one has ended after so many calls."""
+        self._mark(_LEFT + calls)
+
+    def left(self) -> dict[int, int]:
+        """Return the ranks whose program has ended, with the number of their calls."""
+        self._receive()
+        return {rank: seen - _LEFT for rank, seen in self._seen.items() if seen >= _LEFT}
 
     def _receive(self) -> None:
         """Take the marks that have come."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -86,6 +87,15 @@ def leaving(how: str, limit: float) -> Any:
 @pytest.mark.heavy("mpi4py")
 def test_a_rank_that_exits_with_an_error_ends_all_at_once() -> None:
     assert leaving("exits", 600.0).returncode == 3
+
+
+@pytest.mark.heavy("mpi4py")
+def test_a_rank_that_returns_too_early_is_named_at_once() -> None:
+    done = leaving("returns", 600.0)
+    assert done.returncode != 0
+    assert re.search(
+        r"rank 0 on .* is in barrier\(\) of a group of 2, and rank 1 on .* has come to the end", done.stderr
+    )
 
 
 @pytest.mark.heavy("mpi4py")
