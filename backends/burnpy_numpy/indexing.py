@@ -92,11 +92,16 @@ class NumPyIndexing(ArrayBackend):
     ) -> Any:
         if ignored is not None:
             index = self.where(index != ignored, index, low)
+        elif low <= 0 and index.dtype is int64 and below(index, high + 1):
+            return index
         if index.size:
             exception = out_of_bounds(*value_range(index), low, high, error)
             if exception is not None:
                 raise exception
         return index
+
+    def bounded_from_end(self, index: Any, size: int, error: Callable[[int], Exception]) -> Any:
+        return index if below(index, size) else super().bounded_from_end(index, size, error)
 
     def index_order(self, index: Any, size: int) -> Any:
         return order_of(index, size)

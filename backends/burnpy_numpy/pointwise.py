@@ -233,6 +233,11 @@ class NumPyPointwise(NumPyArithmetic):
         kernel = elementwise_kernel("squared_difference", (), x, y) if x.size >= MANY and type(y) is ndarray else None
         return super().squared_difference(x, y) if kernel is None else kernel.alike((x, y))
 
+    def nextafter(self, x: Any, y: Any) -> Any:
+        usual = x.size >= MANY and type(y) is ndarray and not is_half(x.dtype)  # those have neighbours of their own
+        kernel = elementwise_kernel("nextafter", (), x, y) if usual else None
+        return self._binary(np.nextafter, x, y) if kernel is None else kernel.alike((x, y))
+
     def where(self, condition: Any, x: Any, y: Any) -> Any:
         if type(x) is ndarray:
             shape = condition.shape
@@ -251,6 +256,9 @@ class NumPyPointwise(NumPyArithmetic):
                     _putmask(out, condition, x)
                     return out
         if condition.size >= BLENDED:
+            out = self._call(_selected, condition, x, y)
+            if out is not None:
+                return out
             if type(y) in NUMBERS:
                 if blendable(x) and y == 0 and is_positive_zero(y):
                     return kept(condition, x)
@@ -271,6 +279,21 @@ class NumPyPointwise(NumPyArithmetic):
 
     def bitwise_right_shift(self, x: Any, y: Any) -> Any:
         return self._binary(np.right_shift, x, y)
+
+
+def _selected(condition: Any, x: Any, y: Any) -> Any:
+    """Return ``where`` of arrays of one shape, or an array and a number, by a kernel; None without one."""
+    if x.shape == () and type(y) is ndarray and y.dtype is x.dtype and x.dtype.kind == "f":  # a value that fills y
+        condition, x, y = np.logical_not(condition), y, float(x)
+    number, dtype = type(y) in NUMBERS and type(y) is not complex, x.dtype
+    if x.shape != condition.shape or not (dtype is float32 or dtype is float64):
+        return None
+    if not number and (type(y) is not ndarray or y.shape != x.shape or y.dtype is not dtype):
+        return None
+    kernel = operation_kernel("where", ("mask_full", "full", "scalar" if number else "full"), dtype, ())
+    if kernel is None:
+        return None
+    return kernel.alike((condition, x), (float(y),)) if number else kernel.alike((condition, x, y))
 
 
 def blendable(x: Any) -> bool:

@@ -89,11 +89,11 @@ class NumPySpecial(ArrayBackend):
     erfc, erfinv, lgamma, digamma, sinc = map(_unary, ("erfc", "erfinv", "lgamma", "digamma", "sinc"))
     erfcx, erfcx_slope, ndtr, log_ndtr = map(_unary, ("erfcx", "erfcx_slope", "ndtr", "log_ndtr"))
     normal_ratio, ndtri, ndtri_exp = map(_unary, ("normal_ratio", "ndtri", "ndtri_exp"))
-    entr, bessel_ratio = map(_unary, ("entr", "bessel_ratio"))
+    entr, bessel_ratio, polygamma = map(_unary, ("entr", "bessel_ratio", "polygamma"))
     i0, i0e, i1, i1e = map(_unary, ("i0", "i0e", "i1", "i1e"))
     igamma, igammac, igamma_density = map(_binary, ("igamma", "igammac", "igamma_density"))
     betainc, betainc_density = map(_ternary, ("betainc", "betainc_density"))
-    zeta, xlog1py = map(_binary, ("zeta", "xlog1py"))
+    zeta, xlogy, xlog1py = map(_binary, ("zeta", "xlogy", "xlog1py"))
 
     def erf(self, x: Any) -> Any:
         kernel = elementwise_kernel("erf", (), x)

@@ -122,6 +122,9 @@ class Combining(TensorBase[B], Generic[B, S]):
         """
         x, values = combined("heaviside", self, values)
         b = x._backend
+        if x.kind == "float" and isinstance(values, TensorBase):
+            (out,) = b.fused(_step, (x._primitive, values._primitive))
+            return x._like(out)  # type: ignore[no-any-return]  # of this class
         above: Any = b.where(b.gt(x._primitive, 0), x.ones_like()._primitive, 0)
         return x._like(above).where(x.ne(0), values)  # type: ignore[no-any-return]  # of this class
 
@@ -190,6 +193,10 @@ def _sum_with_product(b: Any, x: Float, first: Float, second: Float, factor: flo
 
 def _sum_with_quotient(b: Any, x: Float, first: Float, second: Float, factor: float) -> tuple[Float]:
     return (b.add(x, b.mul(b.div(first, second), factor)),)
+
+
+def _step(b: Any, x: Float, values: Float) -> tuple[Float]:
+    return (b.where(b.eq(x, 0.0), values, b.to_float(b.gt(x, 0.0), x.dtype)),)
 
 
 def _behind_the_point(b: Any, x: Float) -> tuple[Float]:

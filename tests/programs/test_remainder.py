@@ -56,6 +56,26 @@ def test_what_is_not_finite(dtype: str, noted: list[Any]) -> None:
     same_bits(x, y, noted)
 
 
+@DTYPES
+def test_neighbours_and_choices_have_the_bits_of_numpy(dtype: str, noted: list[Any]) -> None:
+    """Zeros of both signs, subnormals, the largest numbers, infinities, NaN, and bits at random."""
+    limits, rng = np.finfo(dtype), np.random.default_rng(5)
+    ends = [0.0, 1.0, limits.tiny, limits.smallest_subnormal, limits.max, 1 - limits.epsneg, np.inf, np.nan]
+    values = np.array([*ends, *(-end for end in ends)], dtype)
+    bits = rng.integers(0, 256, 40 * 1000, np.uint8).view(dtype)
+    x = np.concatenate([np.tile(np.repeat(values, 16), 40), bits])
+    y = np.concatenate([np.tile(np.tile(values, 16), 40), bits[::-1]])
+    mask = rng.random(x.size) < 0.5
+    with np.errstate(all="ignore"):
+        wanted, found = np.nextafter(x, y), D.nextafter(x, y)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found)[wanted == 0], np.signbit(wanted)[wanted == 0])
+    number = x.dtype.type(-0.0)
+    for one, other in ((x, y), (x, -0.0), (number, y), (x[::-1], y), (x, 7)):
+        assert D.where(mask, one, other).tobytes() == np.where(mask, one, np.asarray(other, dtype)).tobytes()
+    assert [kernel.program.name for kernel in noted] == ["nextafter", *["where"] * 5]
+
+
 def test_rows_columns_and_single_numbers(noted: list[Any]) -> None:
     x = np.random.default_rng(3).normal(size=(6, 40, 50)).astype("float32")
     for y in (x[0], x[0, 0], x[:, :1], x[..., :1], x[:1, :1, :1], x[0, 0, 0]):

@@ -56,6 +56,10 @@ _OWN = 0x1 | 0x4 | 0x400
 """NumPy's flags C_CONTIGUOUS, OWNDATA and WRITEABLE."""
 
 
+_QUICK = frozenset({"log", "log2", "log10", "signbit"})
+"""The operations that by themselves take less time as calls of NumPy than as kernels."""
+_MANY = 1 << 14
+"""The number of elements from which they do."""
 _PRODUCTS = ("matmul", "matmul_nt", "matmul_tn", "linear")
 
 
@@ -246,7 +250,9 @@ class NumPyExecutor(Executor):
         return has_convolution(node)
 
     def program(self, program: Program, rows: int, columns: int) -> Launch | None:
-        """Return the launch of a program's kernel; None if kernels are off."""
+        """Return the launch of a program's kernel; None if kernels are off, or NumPy takes less time."""
+        if program.name in _QUICK and rows * columns >= _MANY:
+            return None
         kernel = program_kernel(program)
         return None if kernel is None else ProgramLaunch(kernel, rows, columns)
 

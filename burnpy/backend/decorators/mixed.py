@@ -105,6 +105,10 @@ class Mixed(Decorator[I], Generic[I]):
         """As the inner backend computes it, perhaps at once."""
         return self.inner.bounded_and_counted(index, low, high, error, ignored)
 
+    def bounded_from_end(self, index: Int, size: int, error: Callable[[int], Exception]) -> Int:
+        """Return what the inner backend computes by one call."""
+        return self.inner.bounded_from_end(index, size, error)
+
     def statistics_update(
         self, count: Int, averages: Sequence[Float], totals: Sequence[Float], share: float
     ) -> tuple[Int, list[Float]]:

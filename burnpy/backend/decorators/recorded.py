@@ -238,6 +238,12 @@ class Recorded(Decorator[I], Generic[I]):
         args = (index, low, high, error, ignored)
         return self._noted("bounded_and_counted", self.inner.bounded_and_counted, args, effect=True)  # type: ignore[no-any-return]  # as declared
 
+    def bounded_from_end(self, index: Int, size: int, error: Callable[[int], Exception]) -> Int:
+        """Record the check, and the sum where an index is negative, as one call."""
+        if self.decomposes is not None:
+            return super().bounded_from_end(index, size, error)
+        return self._noted("bounded_from_end", self.inner.bounded_from_end, (index, size, error), effect=True)  # type: ignore[no-any-return]  # as declared
+
     def statistics_update(
         self, count: Int, averages: Sequence[Float], totals: Sequence[Float], share: float
     ) -> tuple[Int, list[Float]]:

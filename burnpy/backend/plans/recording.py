@@ -276,7 +276,7 @@ class Sharing:
         return self._root.get(ref.number, ref.number)
 
 
-RETURNED = frozenset(("sum_to", "foreach_clamp", "foreach_cast", "bounded", "bounded_and_counted"))
+RETURNED = frozenset(("sum_to", "foreach_clamp", "foreach_cast", "bounded", "bounded_and_counted", "bounded_from_end"))
 """The methods that are no views and may return their first argument, or members of it, unchanged."""
 
 

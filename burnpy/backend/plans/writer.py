@@ -41,6 +41,8 @@ def _bounds(units: Sequence[Any]) -> dict[int, tuple[int, int]]:
         node = unit.node
         if node.name in ("bounded", "bounded_and_counted"):
             bounds[refs_in(node.results)[0].number] = node.args[1:3]
+        elif node.name == "bounded_from_end":
+            bounds[node.results.number] = 0, node.args[1] - 1
         elif node.name in _VIEWS and node.args[0].number in bounds:
             bounds[node.results.number] = bounds[node.args[0].number]
     return bounds

@@ -166,7 +166,7 @@ def test_gradient(name: str) -> None:
 
 def test_what_may_return_its_argument_is_known() -> None:
     returned = {name for name, row in ROWS.items() if not row.fresh and row.operation.view is None}
-    assert returned | {"bounded", "bounded_and_counted"} == RETURNED
+    assert returned | {"bounded", "bounded_and_counted", "bounded_from_end"} == RETURNED
 
 
 def test_reads_are_refused() -> None:
