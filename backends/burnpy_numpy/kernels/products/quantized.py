@@ -70,58 +70,73 @@ def quantized_rows(dtype: str, width: int, bits: int, tile: int, vectors: int) -
         tile: the number of rows of x at a time, which divides their number.
         vectors: the number of vectors in a group; 0 if it is known only when the kernel runs.
     """
-    w = Loops(width, 4, 5)
+    w = _Rows(dtype, width, bits, tile)
     x, weight, scale, out = w.table
     rows, outputs, columns, groups, count = w.sizes
-    zero, parts = w.constant(0.0, dtype), 8 // bits
-    size = w.times(count, parts)
-    whole = w.times(w.assign(f"sdiv i64 {count}, {width}"), width)
-    unrolled = w.times(w.assign(f"sdiv i64 {count}, {width * _UNROLLED}"), _UNROLLED)
-    lanes = ", ".join(f"i64 {k}" for k in range(width))
-    counted = w.splat(w.minus(w.plus(whole, width), count), "int64")  # lanes of the last vector that were in `whole`
-    mask = w.assign(f"icmp uge <{width} x i64> <{lanes}>, {counted.text}")
     with w.loop("%begin", "%end") as o, w.loop("0", w.assign(f"sdiv i64 {rows}, {tile}")) as r:
         line, scales = w.times(w.times(o, groups), count), w.element(scale, w.times(o, groups), dtype)
         first = w.times(r, tile)
         starts = [w.element(x, w.times(w.plus(first, t), columns), dtype) for t in range(tile)]
-        totals = [w.variable(zero) for _ in range(tile)]
+        totals = [w.variable(w.zero) for _ in range(tile)]
         with w.loop("0", groups) as g:
             packed = w.element(weight, w.plus(line, w.times(g, count)), "int8")
-            near = [w.element(start, w.times(g, size), dtype) for start in starts]
-            sums = [[w.variable(zero) for _ in range(_UNROLLED if tile == 1 else 1)] for _ in range(tile)]
-
-            def step(at: str, k: int, where: str | None) -> None:
-                for part, ints in enumerate(_converted(w, w.element(packed, at, "int8"), bits, dtype)):
-                    place = at if part == 0 else w.plus(at, count)
-                    for t in range(tile):
-                        total = sums[t][k % len(sums[t])]
-                        value = w.load(w.element(near[t], place, dtype), dtype, where)
-                        w.set(total, w.fma(ints, value, w.get(total, dtype)))
-
-            if vectors:
-                w.prefetch(w.element(packed, str(_AHEAD), "int8"))
-                for k in range(vectors):
-                    step(str(k * width), k, None)
-            else:
-                with w.loop("0", w.assign(f"sdiv i64 {unrolled}, {_UNROLLED}")) as j:
-                    at = w.times(j, width * _UNROLLED)
-                    w.prefetch(w.element(packed, w.plus(at, _AHEAD), "int8"))
-                    for k in range(_UNROLLED):
-                        step(w.plus(at, k * width), k, None)
-                with w.loop(unrolled, w.assign(f"sdiv i64 {whole}, {width}")) as j:
-                    step(w.times(j, width), 0, None)
-                with w.inside(0, w.minus(count, whole)):
-                    step(w.minus(count, str(width)), 1, mask)
+            sums = w.sums_of_group(packed, [w.element(start, w.times(g, w.size), dtype) for start in starts], vectors)
             factor = w.load_one(w.element(scales, g, dtype), dtype)
             for total, mine in zip(totals, sums, strict=True):
                 one = w.get(mine[0], dtype)
-                for other in mine[1:]:
-                    one = w.add(one, w.get(other, dtype))
+                for part in mine[1:]:
+                    one = w.add(one, w.get(part, dtype))
                 w.set(total, w.fma(one, factor, w.get(total, dtype)))
         for t, total in enumerate(totals):
             place = w.plus(w.times(w.plus(first, t), outputs), o)
             w.store_one(w.total(w.get(total, dtype)), w.element(out, place, dtype))
     return w.function()
+
+
+class _Rows(Loops):
+    """The kernel `quantized_rows`: its sums of products of ints with as many rows of x."""
+
+    def __init__(self, dtype: str, width: int, bits: int, tile: int) -> None:
+        super().__init__(width, 4, 5)
+        self.dtype, self.bits, self.tile, self.count = dtype, bits, tile, self.sizes[4]
+        self.zero = self.constant(0.0, dtype)
+        self.size = self.times(self.count, 8 // bits)
+        self.whole = self.times(self.assign(f"sdiv i64 {self.count}, {width}"), width)
+        self.turns = self.times(self.assign(f"sdiv i64 {self.count}, {width * _UNROLLED}"), _UNROLLED)
+        lanes = ", ".join(f"i64 {k}" for k in range(width))
+        counted = self.splat(self.minus(self.plus(self.whole, width), self.count), "int64")
+        self.last = self.assign(f"icmp uge <{width} x i64> <{lanes}>, {counted.text}")
+        """The mask of the lanes of a last vector that are not in whole vectors before it."""
+
+    def sums_of_group(self, packed: str, xs: list[str], vectors: int) -> list[list[str]]:
+        """Write the products of a group with rows of x, and return the variables of each row's sums."""
+        sums = [[self.variable(self.zero) for _ in range(_UNROLLED if self.tile == 1 else 1)] for _ in range(self.tile)]
+        if vectors:
+            self.prefetch(self.element(packed, str(_AHEAD), "int8"))
+            for k in range(vectors):
+                self.add_vector(packed, xs, sums, str(k * self.width), k)
+            return sums
+        with self.loop("0", self.assign(f"sdiv i64 {self.turns}, {_UNROLLED}")) as j:
+            at = self.times(j, self.width * _UNROLLED)
+            self.prefetch(self.element(packed, self.plus(at, _AHEAD), "int8"))
+            for k in range(_UNROLLED):
+                self.add_vector(packed, xs, sums, self.plus(at, k * self.width), k)
+        with self.loop(self.turns, self.assign(f"sdiv i64 {self.whole}, {self.width}")) as j:
+            self.add_vector(packed, xs, sums, self.times(j, self.width), 0)
+        with self.inside(0, self.minus(self.count, self.whole)):
+            self.add_vector(packed, xs, sums, self.minus(self.count, str(self.width)), 1, self.last)
+        return sums
+
+    def add_vector(
+        self, packed: str, xs: list[str], sums: list[list[str]], at: str, k: int, mask: str | None = None
+    ) -> None:
+        """Add the products of a vector of ints to the k-th sums."""
+        for part, ints in enumerate(_converted(self, self.element(packed, at, "int8"), self.bits, self.dtype)):
+            place = at if part == 0 else self.plus(at, self.count)
+            for x, mine in zip(xs, sums, strict=True):
+                total = mine[k % len(mine)]
+                value = self.load(self.element(x, place, self.dtype), self.dtype, mask)
+                self.set(total, self.fma(ints, value, self.get(total, self.dtype)))
 
 
 def _converted(w: Loops, pointer: str, bits: int, dtype: str) -> list[Vector]:
@@ -235,16 +250,18 @@ def window_columns(width: int, row: int, step: int) -> str:
             with w.loop("0", vectors) as v:
                 start = w.number(of_windows, v)
                 at = w.element(source, w.times(start, step_wide), "int8")
-                if step == 1:
-                    found = w.load(at, "int8", None)
-                elif step == 2:
-                    pair = [w.load(w.element(at, str(k * width), "int8"), "int8", None) for k in range(2)]
-                    found = w.shuffled(pair[0], pair[1], range(0, 2 * width, 2))
-                else:
-                    lanes = [w.element(at, w.times(step_wide, k), "int8") for k in range(width)]
-                    found = w.load_lanes(lanes, "0", "int8")
-                w.store(found, w.element(target, start, "int8"), None)
+                w.store(_apart(w, at, step, step_wide), w.element(target, start, "int8"), None)
     return w.function()
+
+
+def _apart(w: Loops, at: str, step: int, distance: str) -> Vector:
+    """Load bytes a step apart; 3 stands for any distance."""
+    if step == 1:
+        return w.load(at, "int8", None)
+    if step == 2:
+        pair = [w.load(w.element(at, str(k * w.width), "int8"), "int8", None) for k in range(2)]
+        return w.shuffled(pair[0], pair[1], range(0, 2 * w.width, 2))
+    return w.load_lanes([w.element(at, w.times(distance, k), "int8") for k in range(w.width)], "0", "int8")
 
 
 def copy_widened_columns(dtype: str, width: int, stored: str) -> ProductLines:
