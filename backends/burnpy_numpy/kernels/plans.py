@@ -317,53 +317,70 @@ class CallSequence:
 
         Arrays that stay where they are lie in ``space``; others have stand-ins, or are arguments.
         """
-        kept: list[Any] = []
-        patches: list[int] = []
-        records: list[int] = []
-
-        def memory(count: int, dtype: Any) -> tuple[Any, int]:
-            made = np.zeros(max(count, 1), dtype)
-            kept.append(made)
-            return made, made.ctypes.data
-
-        def table(places: Sequence[Address], more: int = 0) -> tuple[Any, int]:
-            """Return the addresses of objects, those of arguments to come, with room for more."""
-            slots, start = memory(len(places) + more, np.int64)
-            for k, place in enumerate(places):
-                if isinstance(place, tuple):
-                    kept.append(table(place)[0])
-                    slots[k] = id(kept[-1])
-                elif isinstance(place, str) and place in stand_ins:
-                    slots[k] = stand_ins[place]
-                elif isinstance(place, str) and place in self._argument:
-                    patches.extend((start + 8 * k, self._argument[place]))
-                else:
-                    kept.append(space[place] if isinstance(place, str) else place)
-                    slots[k] = id(kept[-1])
-            return slots, start
-
+        table = _CallTable(space, stand_ins, self._argument)
         for call in self._calls:
-            values, place = memory(len(call.numbers), np.float64)
-            for k, (name, dtype) in enumerate(call.numbers):
-                if not isinstance(name, str):
-                    values[k] = name
-                    continue
-                record = [NUMBER, place + 8 * k, table((name,))[1], int(dtype != float32)]
-                records += record + [0] * (WORDS - len(record))
-            if call.kind == TEMPLATE:
-                begin, end, numbered = call.sizes
-                slots, objects = table(call.arrays, numbered)
-                if numbered:
-                    slots[-1] = id(values)
-                sizes, sizes_at = memory(len(call.table), np.int64)
-                sizes[: len(call.table)] = call.table
-                room = memory(len(slots), np.int64)[1]
-                record = [call.kind, call.code, objects, room, sizes_at, len(slots), begin, end]
+            table.add(call)
+        return table.words(self._releases), table.kept
+
+
+class _CallTable:
+    """The table of calls for `sequence_entry`, in the making."""
+
+    def __init__(self, space: Mapping[str, Any], stand_ins: Mapping[str, int], arguments: Mapping[str, int]) -> None:
+        self._space, self._stand_ins, self._arguments = space, stand_ins, arguments
+        self._patches: list[int] = []  # where the addresses of arguments belong, each with the argument's number
+        self._records: list[int] = []
+        self.kept: list[Any] = []  #: the memory whose addresses the table has
+
+    def words(self, releases: bool) -> Any:
+        """Return the words of the table."""
+        head = [int(releases), len(self._patches) // 2, len(self._records) // WORDS, 1, 0, 0]
+        return np.array([*head, *self._patches, *self._records], np.int64)
+
+    def add(self, call: KernelCall) -> None:
+        """Add the records of a call: of the numbers that it reads, and of itself."""
+        values, place = self._memory(len(call.numbers), np.float64)
+        for k, (name, dtype) in enumerate(call.numbers):
+            if isinstance(name, str):
+                self._record(NUMBER, place + 8 * k, self._addresses((name,))[1], int(dtype != float32))
             else:
-                record = [call.kind, call.code, table(call.arrays)[1], place, *call.sizes]
-            records += record + [0] * (WORDS - len(record))
-        head = [int(self._releases), len(patches) // 2, len(records) // WORDS, 1, 0, 0]
-        return np.array([*head, *patches, *records], np.int64), kept
+                values[k] = name
+        if call.kind != TEMPLATE:
+            self._record(call.kind, call.code, self._addresses(call.arrays)[1], place, *call.sizes)
+            return
+        begin, end, numbered = call.sizes
+        slots, objects = self._addresses(call.arrays, numbered)
+        if numbered:
+            slots[-1] = id(values)
+        sizes, sizes_at = self._memory(len(call.table), np.int64)
+        sizes[: len(call.table)] = call.table
+        pointers = self._memory(len(slots), np.int64)[1]
+        self._record(call.kind, call.code, objects, pointers, sizes_at, len(slots), begin, end)
+
+    def _record(self, *words: int) -> None:
+        self._records += [*words, *[0] * (WORDS - len(words))]
+
+    def _memory(self, count: int, dtype: Any) -> tuple[Any, int]:
+        """Return new memory that is kept, and its address."""
+        made = np.zeros(max(count, 1), dtype)
+        self.kept.append(made)
+        return made, made.ctypes.data
+
+    def _addresses(self, places: Sequence[Address], more: int = 0) -> tuple[Any, int]:
+        """Return memory with the addresses of objects, those of arguments to come and ``more``, and its address."""
+        slots, start = self._memory(len(places) + more, np.int64)
+        for k, place in enumerate(places):
+            if isinstance(place, tuple):
+                self.kept.append(self._addresses(place)[0])
+                slots[k] = id(self.kept[-1])
+            elif isinstance(place, str) and place in self._stand_ins:
+                slots[k] = self._stand_ins[place]
+            elif isinstance(place, str) and place in self._arguments:
+                self._patches += (start + 8 * k, self._arguments[place])
+            else:
+                self.kept.append(self._space[place] if isinstance(place, str) else place)
+                slots[k] = id(self.kept[-1])
+        return slots, start
 
 
 def unrolled_kernel(
