@@ -168,7 +168,9 @@ class Grouping:
                     if other is not group:
                         self._merge(group, other)
                 return True
-        if not step.shape or not step.splits or (step.kind == "rounding" and not self._finishes(refs[0])):
+        if not step.shape or 0 in step.shape or not step.splits:  # a kernel of an empty array writes no sum
+            return False
+        if step.kind == "rounding" and not self._finishes(refs[0]):
             return False
         group = Group(step.shape, step.splits)
         found = self._fit(group, node, step, refs)

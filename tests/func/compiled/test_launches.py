@@ -478,3 +478,15 @@ def test_a_multiplied_list_that_is_read_twice_stays_one() -> None:
     clipped = step(model, grads)[1]
     assert clipped.norm().item() == pytest.approx(0.5)
     assert "foreach_mul" in {part.name for part in step.explain(model, grads).operations}
+
+
+def test_sums_of_empty_arrays_are_zero() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return (y.sin().maximum(x) * 1.1).sin().sum()
+
+    plan = compiled(func.grad(f, argnums=(0, 1)))
+    for shape in ((0, 4), (3, 0, 4), (0, 1, 4)):
+        for _ in range(3):  # results lie in memory that other arrays have left
+            by_x, by_y = plan(data(*shape), data(4))
+            assert by_x.shape == shape
+            assert by_y.tolist() == [0.0] * 4
