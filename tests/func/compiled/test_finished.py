@@ -15,6 +15,7 @@ from burnpy.nn import BatchNorm, Conv1d, Conv2d, Relu, Sequential, ZeroPad
 from burnpy_numpy.kernels.convolution import blocked, channel_lanes, tiles
 from burnpy_numpy.kernels.kernel import kernels_enabled
 from burnpy_numpy.plans.convolutions import FewWindowsLaunch, FinishedConvolution
+from tests.kernels import needs_products
 
 rng = np.random.default_rng(0)
 joins = pytest.mark.skipif(not kernels_enabled(), reason="kernels compute convolutions with what follows")
@@ -105,7 +106,7 @@ def test_what_follows_is_part_of_the_kernel(name: str) -> None:
     assert [part.name for part in plan.programs] == ["relu"]
 
 
-@joins
+@needs_products
 @pytest.mark.parametrize("name", ["many channels, one member", "depthwise", "depthwise, more zeros after"])
 def test_python_makes_no_calls_for_weights_that_stay(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, shape = LAYERS[name]

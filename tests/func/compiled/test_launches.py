@@ -20,6 +20,7 @@ from burnpy.nn import BatchNorm, GroupNorm, InstanceNorm, Linear, MultiHeadAtten
 from burnpy.optim import Adam, GradientsParams, Sgd, clip_by_global_norm
 from burnpy_numpy.kernels import plans
 from burnpy_numpy.kernels.kernel import kernels_enabled
+from tests.kernels import needs_products
 from tests.rows import every_row
 
 Train = Autodiff[NumPy]
@@ -171,7 +172,7 @@ def test_a_batch_norm_of_running_averages_is_one_kernel_with_its_neighbours() ->
     assert plan.programs[-1].operations == ("sub", "mul", "add", "add", "relu")
 
 
-@joins
+@needs_products
 def test_kernels_and_products_are_one_call() -> None:
     model: Any = compiled(Sequential(Linear(8, 8, device=NumPy), Tanh(), Linear(8, 8, device=NumPy), Tanh()))
     source = model.explain(data(3, 8)).source
