@@ -1,4 +1,4 @@
-"""Calling NumPy's functions: without warnings, with numbers as 0-d arrays, in the order of memory.
+"""Calling NumPy's functions: without warnings, with numbers as 0-d arrays, in the order of memory, on bits as ints.
 
 Division by zero gives inf or NaN silently, as in IEEE 754. ``with np.errstate(all="ignore")`` takes three times as long
 as a small operation. NumPy stores that setting in a context variable, so here it is set once, in a dedicated
@@ -98,3 +98,26 @@ def memory_order(xs: Sequence[Any]) -> tuple[int, ...] | None:
 def inverse(axes: Sequence[int]) -> list[int]:
     """Return the places of the dims 0, 1, … in a permutation."""
     return sorted(range(len(axes)), key=axes.__getitem__)
+
+
+BITS: dict[int, Any] = {size: np.dtype(f"int{8 * size}") for size in (1, 2, 4, 8)}
+"""The int dtypes by size in bytes."""
+
+
+def blendable(x: Any) -> bool:
+    """Return whether x is contiguous, and its bits can be viewed as ints."""
+    return type(x) is np.ndarray and x.dtype.itemsize in BITS and bool(x.flags.c_contiguous)
+
+
+def kept(condition: Any, x: Any) -> Any:
+    """x where condition is true, 0 elsewhere: its bits, as ints, times 1 or 0."""
+    return np.multiply(x.view(BITS[x.dtype.itemsize]), condition).view(x.dtype)
+
+
+def blended(condition: Any, x: Any, y: Any) -> Any:
+    """x where condition is true, y elsewhere: x and y are of one dtype, and of the shape of condition or 0-d."""
+    mask = condition.astype(BITS[x.dtype.itemsize], order="C")
+    np.negative(mask, mask)
+    other = y.view(mask.dtype)
+    np.bitwise_and(mask, np.bitwise_xor(x.view(mask.dtype), other), mask)
+    return np.bitwise_xor(mask, other, mask).view(x.dtype)

@@ -36,7 +36,7 @@ from burnpy_numpy.kernels.kernel import (
     operation_kernel,
     untransposed,
 )
-from burnpy_numpy.numpy_calls import constant, direct, known, quietly, run
+from burnpy_numpy.numpy_calls import blendable, blended, constant, direct, kept, known, quietly, run
 from burnpy_numpy.reduction import extreme_of_rows, in_memory_order
 from burnpy_numpy.special import NumPyArithmetic
 
@@ -190,8 +190,6 @@ def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
     return _plans.setdefault(key, plan)
 
 
-BITS: dict[int, Any] = {size: np.dtype(f"int{8 * size}") for size in (1, 2, 4, 8)}
-"""The int dtypes by size in bytes."""
 BLENDED = 8192
 """The least number of conditions for which this takes less time."""
 _where, _putmask = direct(np.where), direct(np.putmask)
@@ -232,11 +230,6 @@ class NumPyPointwise(NumPyArithmetic):
     def squared_difference(self, x: Any, y: Any) -> Any:
         kernel = elementwise_kernel("squared_difference", (), x, y) if x.size >= MANY and type(y) is ndarray else None
         return super().squared_difference(x, y) if kernel is None else kernel.alike((x, y))
-
-    def nextafter(self, x: Any, y: Any) -> Any:
-        usual = x.size >= MANY and type(y) is ndarray and not is_half(x.dtype)  # those have neighbours of their own
-        kernel = elementwise_kernel("nextafter", (), x, y) if usual else None
-        return self._binary(np.nextafter, x, y) if kernel is None else kernel.alike((x, y))
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
         if type(x) is ndarray:
@@ -294,25 +287,6 @@ def _selected(condition: Any, x: Any, y: Any) -> Any:
     if kernel is None:
         return None
     return kernel.alike((condition, x), (float(y),)) if number else kernel.alike((condition, x, y))
-
-
-def blendable(x: Any) -> bool:
-    """Return whether x is contiguous, and its bits can be viewed as ints."""
-    return type(x) is np.ndarray and x.dtype.itemsize in BITS and bool(x.flags.c_contiguous)
-
-
-def kept(condition: Any, x: Any) -> Any:
-    """x where condition is true, 0 elsewhere: its bits, as ints, times 1 or 0."""
-    return np.multiply(x.view(BITS[x.dtype.itemsize]), condition).view(x.dtype)
-
-
-def blended(condition: Any, x: Any, y: Any) -> Any:
-    """x where condition is true, y elsewhere: x and y are of one dtype, and of the shape of condition or 0-d."""
-    mask = condition.astype(BITS[x.dtype.itemsize], order="C")
-    np.negative(mask, mask)
-    other = y.view(mask.dtype)
-    np.bitwise_and(mask, np.bitwise_xor(x.view(mask.dtype), other), mask)
-    return np.bitwise_xor(mask, other, mask).view(x.dtype)
 
 
 FUNCTION: Any = None
@@ -451,7 +425,7 @@ def _extreme(self: Any, x: Any, dims: Any, keepdim: bool) -> Any:
 
 def fast_methods() -> dict[str, Callable[..., Any]]:
     """Return the methods by name."""
-    own = vars(NumPyPointwise)
+    own = {*vars(NumPyPointwise), *vars(NumPyArithmetic)}
     unary = {ours: _compiled if ours in COMPILED else _unary for ours in UNARY if ours not in own}
     binary = {ours: _compiled_binary if ours in COMPILED else _binary for ours in BINARY if ours not in own}
     methods = {ours: _method(template, ours, {**UNARY, **BINARY}[ours]) for ours, template in (unary | binary).items()}

@@ -16,7 +16,7 @@ from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.cpu_threads import BLOCK, shared
 from burnpy_numpy.kernels.kernel import family_kernels
-from burnpy_numpy.pointwise import BITS
+from burnpy_numpy.numpy_calls import BITS
 
 _MAXIMUM: Any = np.maximum
 _LEAST = 16

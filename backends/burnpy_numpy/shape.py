@@ -17,8 +17,7 @@ from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.kernels.kernel import MANY, TRANSPOSED, contiguous, family_kernels
-from burnpy_numpy.numpy_calls import direct, inverse, memory_order, quietly, run
-from burnpy_numpy.pointwise import BITS
+from burnpy_numpy.numpy_calls import BITS, direct, inverse, memory_order, quietly, run
 
 _concatenate: Any = direct(np.concatenate)
 _WHOLE = slice(None)

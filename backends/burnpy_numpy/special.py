@@ -195,7 +195,7 @@ _STEPS_OF_HALVES = _TWO_STEPS | {2, 0.5, -1}
 
 
 class NumPyArithmetic(ArrayBackend):
-    """Powers, quotients rounded down and remainders, by kernels or, of ints, by NumPy's fastest functions."""
+    """Powers, quotients rounded down, remainders and neighbours, by kernels or by NumPy's fastest functions."""
 
     def pow(self, x: Any, y: Any) -> Any:
         kernel = None
@@ -253,6 +253,11 @@ class NumPyArithmetic(ArrayBackend):
         out = self._halves_in_float32(self.fmod, x, y)
         out = self._divided("fmod", x, y) if out is None else out
         return super().fmod(x, y) if out is None else out
+
+    def nextafter(self, x: Any, y: Any) -> Any:
+        usual = x.size >= MANY and type(y) is np.ndarray and not is_half(x.dtype)  # those have neighbours of their own
+        kernel = elementwise_kernel("nextafter", (), x, y) if usual else None
+        return self._binary(np.nextafter, x, y) if kernel is None else kernel.alike((x, y))
 
     def _check_exponent(self, x: Any, y: Any) -> None:
         if kind_of(x.dtype) == "int" and (y < 0).any():

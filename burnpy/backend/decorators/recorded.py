@@ -191,15 +191,14 @@ class Recorded(Decorator[I], Generic[I]):
             return op.function(self, *args)
         if self.decomposes is not None and (composed := self.decomposes(op, args)) is not None:
             return composed(self, *args)
-        name = op.name
-        if name == "to_numpy":
+        if op.name == "to_numpy":
             self._refuse_read()
-        if name in VALUE_DEPENDENT:
+        if op.name in VALUE_DEPENDENT:
             raise RecordingError(
-                f"{name}() gives a result whose shape depends on values, which a recorded computation cannot have; "
+                f"{op.name}() gives a result whose shape depends on values, which a recorded computation cannot have; "
                 f"compute with a mask instead, as with x.where(mask, 0.0){self._place()}"
             )
-        return self._noted(name, f, args, effect=name == "bounded")  # which is a check as well
+        return self._noted(op.name, f, args, effect=op.name == "bounded")  # which is a check as well
 
     def foreach(
         self,
@@ -233,25 +232,17 @@ class Recorded(Decorator[I], Generic[I]):
         self, index: Int, low: int, high: int, error: Callable[[int], Exception], ignored: int
     ) -> tuple[Int, Bool]:
         """Record the check and the mask as one call."""
-        if self.decomposes is not None:
-            return super().bounded_and_counted(index, low, high, error, ignored)
-        args = (index, low, high, error, ignored)
-        return self._noted("bounded_and_counted", self.inner.bounded_and_counted, args, effect=True)  # type: ignore[no-any-return]  # as declared
+        return self._as_one("bounded_and_counted", (index, low, high, error, ignored), True)  # type: ignore[no-any-return]  # as declared
 
     def bounded_from_end(self, index: Int, size: int, error: Callable[[int], Exception]) -> Int:
         """Record the check, and the sum where an index is negative, as one call."""
-        if self.decomposes is not None:
-            return super().bounded_from_end(index, size, error)
-        return self._noted("bounded_from_end", self.inner.bounded_from_end, (index, size, error), effect=True)  # type: ignore[no-any-return]  # as declared
+        return self._as_one("bounded_from_end", (index, size, error), True)  # type: ignore[no-any-return]  # as declared
 
     def statistics_update(
         self, count: Int, averages: Sequence[Float], totals: Sequence[Float], share: float
     ) -> tuple[Int, list[Float]]:
         """Record both updates as one call."""
-        if self.decomposes is not None:
-            return super().statistics_update(count, averages, totals, share)
-        args = (count, [*averages], [*totals], share)
-        return self._noted("statistics_update", self.inner.statistics_update, args)  # type: ignore[no-any-return]  # as declared
+        return self._as_one("statistics_update", (count, [*averages], [*totals], share))  # type: ignore[no-any-return]  # as declared
 
     def product_in_float32(self, op: Operation, args: tuple[Any, ...]) -> Any:
         """Record the product."""
@@ -294,6 +285,12 @@ class Recorded(Decorator[I], Generic[I]):
 
     def fingerprint(self, x: Value) -> None:
         """Return None: values cannot be compared while they are recorded."""
+
+    def _as_one(self, name: str, args: tuple[Any, ...], effect: bool = False) -> Any:
+        """Record a call of a method as one node, or the operations that it is composed of."""
+        if self.decomposes is not None:
+            return getattr(Backend, name)(self, *args)
+        return self._noted(name, getattr(self.inner, name), args, effect)
 
     def _noted(self, name: str, f: Callable[..., Any], args: tuple[Any, ...], effect: bool = False) -> Any:
         """Return the results of a call that is added to the recording."""
