@@ -153,7 +153,10 @@ def table() -> str:
     for module, _, name in (path.partition(".") for path in methods):
         classes.setdefault(module, []).append(name)
     return _PAGE.format(
-        imports="\n".join(_import(module, sorted(names, key=str.lower)) for module, names in classes.items()),
+        imports="\n".join(
+            f"    from burnpy.tensor.{module} import {', '.join(sorted(names, key=str.lower))}"
+            for module, names in classes.items()
+        ),
         exported=exported(sorted(name for names in classes.values() for name in names)),
         table="\n".join(_entry(path, names) for path, names in methods.items()),
     )
@@ -168,11 +171,6 @@ def _lazy_classes() -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.module == "burnpy.tensor.lazy_methods"
         for alias in node.names
     }
-
-
-def _import(module: str, names: list[str]) -> str:
-    """Return the import of the classes of a module."""
-    return f"    from burnpy.tensor.{module} import {', '.join(names)}"
 
 
 def _entry(path: str, names: list[str]) -> str:

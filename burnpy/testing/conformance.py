@@ -268,7 +268,7 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
             """Create the device, which must not happen during collection."""
             cls.device = device_of(backend)
 
-        @pytest.mark.parametrize("name", _named(value_cases(supported, extent)))
+        @pytest.mark.parametrize("name", dict.fromkeys(name for name, _, _ in value_cases(supported, extent)))
         def test_values(self, name: str) -> None:
             """An operation returns the reference's values, and does not change its arguments."""
             row = ROWS[name]
@@ -370,8 +370,3 @@ def value_cases(dtypes: Mapping[str, DType], extent: Extent = FULL) -> Iterator[
         for name_of_dtype, dtype in dtypes.items():
             if fits(row, dtype):
                 yield from ((name, name_of_dtype, level) for level, _, _ in extent.values(row, dtype))
-
-
-def _named(cases: Iterable[tuple[str, str, str]]) -> list[str]:
-    """Return the operations that have cases, each once."""
-    return list(dict.fromkeys(name for name, _, _ in cases))

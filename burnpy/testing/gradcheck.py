@@ -193,13 +193,11 @@ def _backward(f: Function, inputs: Sequence[Tensor[Any]], seeds: Sequence[Tensor
     device: Any = Autodiff(inputs[0].device)
     gradients = device.gradients(roots, retain_graph=False)
     return [
-        x._like(gradients[leaf._primitive.node]) if leaf._primitive.node in gradients else x._like(_zeros(x))
+        x._like(gradients[leaf._primitive.node])
+        if leaf._primitive.node in gradients
+        else x._like(x.device.full(x.shape, 0.0, x.dtype))
         for x, leaf in zip(inputs, leaves, strict=True)
     ]
-
-
-def _zeros(x: Tensor[Any]) -> Any:
-    return x.device.full(x.shape, 0.0, x.dtype)
 
 
 def _like(weights: Sequence[Tensor[Any]], given: Any) -> list[Tensor[Any]]:

@@ -242,7 +242,7 @@ class Profile:
         Backward passes belong to the line that called ``backward()``, or, if the forward pass ran within
         `burnpy.autodiff.track_lines`, to the line of the forward pass.
         """
-        return self._summed(lambda e: ("", e.place.direction, "", _line(e)))
+        return self._summed(lambda e: ("", e.place.direction, "", lines_of(e.stack[-1:])[0] if e.stack else None))
 
     @property
     def seconds(self) -> float:
@@ -315,7 +315,3 @@ def metas(values: Iterable[Any]) -> tuple[Meta, ...]:
 def _host_time(e: Event) -> float:
     """Return the nanoseconds that a call took on the host."""
     return float(e.device.duration(e.start, e.stop) if e.host is None else e.host[1] - e.host[0])
-
-
-def _line(e: Event) -> Line | None:
-    return lines_of(e.stack[-1:])[0] if e.stack else None

@@ -237,7 +237,7 @@ def elementwise(
     examples = dict(_shaped(within))
     if special:
         examples["special values"] = _combinations(operands, special)
-    labels = [""] if len(options) == 1 else [f", {_listed(option)}" for option in options]
+    labels = [""] if len(options) == 1 else [f", {', '.join(map(str, option))}" for option in options]
     table = {
         label + suffix: (*example, *option)
         for suffix, option in zip(labels, options, strict=True)
@@ -298,10 +298,6 @@ def _combinations(operands: list[Argument], special: Sequence[float]) -> Example
     count = sum(a.kind != "Bool" for a in operands)
     columns = iter(zip(*product(special, repeat=count), strict=True))
     return tuple(Mask((len(special) ** count,)) if a.kind == "Bool" else Values(next(columns)) for a in operands)
-
-
-def _listed(option: Example) -> str:
-    return ", ".join(map(str, option))
 
 
 ALL_DTYPES = (*FLOATS, *INTS, "bool", *COMPLEXES)
