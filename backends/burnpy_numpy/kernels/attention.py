@@ -271,46 +271,52 @@ def attention(dtype: str, width: int, masked: bool) -> str:
     The arrays: q, k, v and out. Scratch memory has ``key size`` rows, and `rows_at_once`.
     """
     w = HeadWriter(dtype, width, 4, masked)
-    scratch, totals, (q_row, k_row, v_row, out_row) = w.scratch, w.totals, w.steps
-    zero, below = w.constant(0.0, dtype), w.constant(-math.inf, dtype)
-    weights = w.at(scratch, w.times(w.key_size, w.line))
+    _, k_row, v_row, out_row = w.steps
+    weights = w.at(w.scratch, w.times(w.key_size, w.line))
     with w.loop("%begin", "%end") as head:
         q, k, v, out = w.begins(head)
-        w.write_tiles(k, k_row, w.key_size, scratch)
+        w.write_tiles(k, k_row, w.key_size, w.scratch)
         for rows, first, end in rounds_of(w, w.queries):
             with w.loop(first, end) as number:
                 queries = [w.plus(w.times(number, rows), r) for r in range(rows)]
                 kept = [w.at(weights, w.times(w.line, r)) for r in range(rows)]
-                lines = [w.at(q, w.times(t, q_row)) for t in queries]
-                keys = w.reach(queries[-1])
-                largest = [w.variable(below) for _ in queries]
-                with w.loop("0", w.vectors(keys)) as c:
-                    column = w.times(c, width)
-                    scores = w.scores(lines, scratch, c, w.key_size)
-                    for t, x, top, line in zip(queries, scores, largest, kept, strict=True):
-                        limited = w.limited(x, head, t, column)
-                        w.set(top, w.extreme("maximum", w.get(top, dtype), limited))
-                        w.store_at(limited, line, column)
-                tops = [w.largest(w.get(top, dtype)) for top in largest]
-                infinity = w.constant(math.inf, dtype)
-                shifts = [w.select(w.compare("olt", w.call("fabs", x), infinity), x, zero) for x in tops]
-                sums = [w.variable(zero) for _ in queries]
-                with w.loop("0", w.vectors(keys)) as c:
-                    for shift, total, line in zip(shifts, sums, kept, strict=True):
-                        place = w.at(line, w.times(c, width))
-                        x = w.function_of("exp", w.sub(w.load(place, dtype), shift))
-                        w.set(total, w.add(w.get(total, dtype), x))
-                        w.store(x, place)
-                divisors = [w.nonzero(w.total(w.get(total, dtype))) for total in sums]
+                shifts, divisors = _write_weights(w, head, q, queries, kept)
                 logs = w.add(w.function_of("log", w.first_elements(divisors)), w.first_elements(shifts))
                 mask = f"<{', '.join(f'i1 {int(k < rows)}' for k in range(width))}>"
-                w.store(logs, w.at(totals, w.plus(w.times(head, w.queries), queries[0])), mask)
+                w.store(logs, w.at(w.totals, w.plus(w.times(head, w.queries), queries[0])), mask)
                 with w.loop("0", w.vectors(w.value_size)) as c:
                     column = w.times(c, width)
                     parts = w.products(kept, 1, w.at(v, column), v_row, "0", *map(w.reach, queries))
                     for t, part, divisor in zip(queries, parts, divisors, strict=True):
                         w.store_at(w.div(part, divisor), out, w.plus(w.times(t, out_row), column))
     return w.function()
+
+
+def _write_weights(
+    w: HeadWriter, head: str, q: str, queries: list[str], kept: list[str]
+) -> tuple[list[Vector], list[Vector]]:
+    """Write exp(score - largest) of some queries to memory; return what was subtracted from each query's, and sums."""
+    dtype, lines = w.dtype, [w.at(q, w.times(t, w.steps[0])) for t in queries]
+    keys = w.reach(queries[-1])
+    largest = [w.variable(w.constant(-math.inf, dtype)) for _ in queries]
+    with w.loop("0", w.vectors(keys)) as c:
+        column = w.times(c, w.width)
+        scores = w.scores(lines, w.scratch, c, w.key_size)
+        for t, x, top, line in zip(queries, scores, largest, kept, strict=True):
+            limited = w.limited(x, head, t, column)
+            w.set(top, w.extreme("maximum", w.get(top, dtype), limited))
+            w.store_at(limited, line, column)
+    tops = [w.largest(w.get(top, dtype)) for top in largest]
+    infinity, zero = w.constant(math.inf, dtype), w.constant(0.0, dtype)
+    shifts = [w.select(w.compare("olt", w.call("fabs", x), infinity), x, zero) for x in tops]
+    sums = [w.variable(zero) for _ in queries]
+    with w.loop("0", w.vectors(keys)) as c:
+        for shift, total, line in zip(shifts, sums, kept, strict=True):
+            place = w.at(line, w.times(c, w.width))
+            x = w.function_of("exp", w.sub(w.load(place, dtype), shift))
+            w.set(total, w.add(w.get(total, dtype), x))
+            w.store(x, place)
+    return shifts, [w.nonzero(w.total(w.get(total, dtype))) for total in sums]
 
 
 _KEPT = 1 << 16
