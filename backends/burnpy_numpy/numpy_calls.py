@@ -8,6 +8,7 @@ time of a Python number, and so numbers are cached as such.
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
@@ -121,3 +122,18 @@ def blended(condition: Any, x: Any, y: Any) -> Any:
     other = y.view(mask.dtype)
     np.bitwise_and(mask, np.bitwise_xor(x.view(mask.dtype), other), mask)
     return np.bitwise_xor(mask, other, mask).view(x.dtype)
+
+
+OPERATORS: dict[str, Any] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+"""Operators by NumPy's function names: on NumPy scalars they take an eighth of the time of NumPy's functions."""

@@ -11,7 +11,6 @@ each row of the result, which takes longer than a short row's arithmetic.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -23,6 +22,7 @@ from numpy import ndarray
 from burnpy.backend.dtypes import bool_, float32, float64, part_dtype
 from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.primitives import DType, Scalar, Shape
+from burnpy.backend.runtime import executed
 from burnpy_array.array_base import NUMBERS, is_half
 from burnpy_array.pointwise import BINARY, UNARY, method_from_template
 from burnpy_array.shape import is_positive_zero
@@ -35,8 +35,9 @@ from burnpy_numpy.kernels.kernel import (
     lookup,
     operation_kernel,
     untransposed,
+    used,
 )
-from burnpy_numpy.numpy_calls import blendable, blended, constant, direct, kept, known, quietly, run
+from burnpy_numpy.numpy_calls import OPERATORS, blendable, blended, constant, direct, kept, known, quietly, run
 from burnpy_numpy.reduction import extreme_of_rows, in_memory_order
 from burnpy_numpy.special import NumPyArithmetic
 
@@ -49,6 +50,8 @@ _OPERATIONS = _COMPARISONS | {"add", "sub", "mul", "div", "maximum", "minimum", 
 _KEPT = 4096
 """The number of plans that are kept."""
 LARGE = 1 << 10
+"""The least number of elements of the result for which a kernel is used even if it is the first one of the process."""
+_FEW = 1 << 4
 """The least number of elements of the result for which a kernel takes less time than NumPy."""
 _OUTER = 1 << 7
 """The least number of elements of an operand for which shapes are compared, as a column and a row may have one size."""
@@ -75,8 +78,8 @@ class Layout(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def layout(shapes: tuple[Shape, ...], singles: bool = False) -> Layout | None:
-    """Return the layout of operands of some shapes; None if they are no rows and columns, or there is little to do.
+def layout(shapes: tuple[Shape, ...], singles: bool = False, least: int = LARGE) -> Layout | None:
+    """Return the layout of operands of some shapes; None if they are no rows and columns, or of fewer than ``least``.
 
     With ``singles``, an operand of one element beside others of one shape is expanded to a column, too.
 
@@ -94,7 +97,7 @@ def layout(shapes: tuple[Shape, ...], singles: bool = False) -> Layout | None:
     if any(len(found) > 1 for found in sizes):
         return None
     shape = tuple(size for found in sizes for size in found)
-    if math.prod(shape) < LARGE:
+    if math.prod(shape) < least:
         return None
     dims = [(k, tuple(own[k] != 1 for own in padded)) for k, n in enumerate(shape) if n != 1]
     groups = [(varies, [k for k, _ in group]) for varies, group in groupby(dims, key=lambda dim: dim[1])]
@@ -172,12 +175,16 @@ class _Plan(NamedTuple):
 
 
 _plans: dict[Any, _Plan | None] = lookup()
+_small: dict[Any, tuple[Any, Shape, DType, int, int]] = lookup()
+"""For few elements: the built-in function of a plan, the shape and dtype of its result, and its rows and columns."""
 
 
 def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
     """Return the plan of an operation, and keep it."""
     plan, name = None, key[0]
-    found = layout(shapes, is_half(dtype)) if name in _OPERATIONS and has_kernels(dtype) else None
+    found = (
+        layout(shapes, is_half(dtype), _FEW if used else LARGE) if name in _OPERATIONS and has_kernels(dtype) else None
+    )
     if found is not None:
         extents = found.extents
         if name == "where":  # of a mask and two arrays, or of a mask, an array and a number
@@ -185,14 +192,19 @@ def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
         kernel = operation_kernel(name, extents, dtype, ())
         if kernel is not None:
             plan = _Plan(kernel, bool_ if name in _COMPARISONS else dtype, found)
+            if found.spread is None and kernel.plain and found.rows * found.columns < MANY:
+                _small[key] = kernel.function, found.shape, plan.dtype, found.rows, found.columns
+    if plan is None and not used:  # small operands may have a kernel later
+        return None
     if len(_plans) >= _KEPT:
         _plans.clear()
+        _small.clear()
     return _plans.setdefault(key, plan)
 
 
 BLENDED = 8192
 """The least number of conditions for which this takes less time."""
-_where, _putmask = direct(np.where), direct(np.putmask)
+_where, _putmask, _empty = direct(np.where), direct(np.putmask), np.empty
 
 
 class NumPyPointwise(NumPyArithmetic):
@@ -295,20 +307,6 @@ OPERATION: Any = None
 """Placeholders in the templates for the NumPy function, for a faster one for two NumPy scalars, and for the name of the
 operation; `method_from_template` replaces them in each method."""
 
-OPERATORS: dict[str, Any] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": operator.truediv,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-}
-"""Operators by NumPy's function names: on NumPy scalars they take an eighth of the time of NumPy's functions."""
-
 COMPILED = frozenset(
     (
         *("expm1", "log1p", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
@@ -358,8 +356,13 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
         if kind is ndarray:
             if x.dtype is y.dtype:
                 size = x.size
+                if size != y.size and (found := _small.get((OPERATION, x.shape, y.shape, x.dtype))) and not executed:
+                    function, shape, dtype, rows, columns = found
+                    out = _empty(shape, dtype)
+                    if not function(x, y, out, 0, rows, rows, columns):  # else refused, see `ENTRIES`
+                        return out
                 if (
-                    size * y.size >= LARGE
+                    used or size * y.size >= LARGE
                     if size != y.size
                     else size >= _OUTER and (x.itemsize == 2 or x.shape != y.shape)
                 ):

@@ -174,6 +174,9 @@ class Runtime:
         return None if primitive is None else self.lift(primitive)
 
 
+executed: list[list[Any]] = []
+"""Lists to which backends append each kernel that they run, in any thread; empty unless `explain` is running."""
+
 PATIENCE = 2.0
 """The seconds of compiling after which the user is told."""
 

@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
+from burnpy.backend.runtime import executed
+
 
 @pytest.fixture
-def noted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def noted() -> Iterator[list[Any]]:
     """The kernels that run during a test, in order."""
     pytest.importorskip("llvmlite")
-    from burnpy_numpy.kernels import launch
-
     found: list[Any] = []
-    monkeypatch.setattr(launch, "executed", [found])
-    return found
+    executed.append(found)
+    yield found
+    executed[:] = [other for other in executed if other is not found]
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ NUMPY = [
     ((50, 37), ()),
     ((50, 37), (1, 1)),
     ((0, 9), (9,)),
-    ((4, 5), (5,)),
+    ((3, 5), (5,)),
 ]
 """Shapes that are no rows and columns, or have little to do."""
 
@@ -65,6 +65,19 @@ def test_values_are_those_of_numpy(dtype: str, noted: list[Any]) -> None:
         assert bool(noted) == (shapes in KERNELS), (name, shapes)
         with np.errstate(all="ignore"):  # which of two zeros of different signs is larger, NumPy leaves open
             equal(found, FUNCTIONS[name](x, y), name not in ("maximum", "minimum"))
+
+
+@pytest.mark.parametrize("shapes", [((8, 8), (8,)), ((4, 5), (4, 1)), ((2, 3, 4), (4,)), ((6, 1), (5,))])
+def test_few_elements_are_one_call(shapes: Any) -> None:
+    D.softmax(np.ones((2, 3), np.float32), 1)  # the compiler is loaded, so that there may be a kernel for few
+    for name, dtype, _ in product(FUNCTIONS, ("float32", "float64"), range(2)):  # the second time without its plan
+        for given in (shapes, shapes[::-1]):
+            x, y = (drawn(k, shape, dtype) for k, shape in enumerate(given))
+            with np.errstate(all="ignore"):
+                equal(getattr(D, name)(x, y), FUNCTIONS[name](x, y), name not in ("maximum", "minimum"))
+            assert (name, *given, x.dtype) in pointwise._small
+    x, y = np.ones((*shapes[0][:-1], 2 * shapes[0][-1]), np.float32)[..., ::2], np.ones(shapes[1], np.float32)
+    equal(D.add(x, y), x + y)
 
 
 def test_small_operands_that_are_not_contiguous_are_copied(noted: list[Any]) -> None:

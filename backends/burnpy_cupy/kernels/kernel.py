@@ -14,8 +14,8 @@ from burnpy.backend.backend import Backend
 from burnpy.backend.dtypes import FLOATS, kind_of
 from burnpy.backend.primitives import DType
 from burnpy.backend.programs import Extent, Program, ProgramError
-from burnpy.backend.programs.explain import executed
 from burnpy.backend.programs.program import Schedule
+from burnpy.backend.runtime import executed
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import NUMBERS
 from burnpy_array.programs import operation_program

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from burnpy.backend.dtypes import FLOATS, dtype_of, float32
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent, Input, Instruction, Program, ProgramError, trace
-from burnpy.backend.programs.explain import executed
 from burnpy.backend.programs.program import Schedule
+from burnpy.backend.runtime import executed
 from burnpy_array.array_base import is_half
 from burnpy_cupy.kernels.elementwise_kernel import copied
 from burnpy_cupy.kernels.emitter import emit

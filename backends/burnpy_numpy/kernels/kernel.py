@@ -69,6 +69,8 @@ def forget() -> None:
 
 
 _operations: dict[tuple[Any, ...], Kernel | None] = lookup()
+used = _operations
+"""Empty until this process looks for an operation's kernel, for which it loads the compiler."""
 _formulas: dict[tuple[Any, ...], Kernel | None] = lookup()
 _programs: dict[Program, Kernel | None] = lookup()
 _families: dict[str, Any] = lookup()

@@ -13,8 +13,8 @@ import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import dtype_of, uint8
 from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Program, ProgramError
-from burnpy.backend.programs.explain import executed
 from burnpy.backend.programs.program import FUNCTIONS, REDUCTIONS
+from burnpy.backend.runtime import executed
 from burnpy_numpy.cpu_threads import COUNT, pool_of
 from burnpy_numpy.kernels.compiler.emitter import CHUNK, Layout
 from burnpy_numpy.kernels.compiler.entry import FLAGS, JOB, Entry, code_of
@@ -30,20 +30,20 @@ class Kernel:
         "_dtypes",
         "_flat",
         "_outputs",
-        "_plain",
         "_scratch",
         "_unit",
         "_write",
         "each",
         "function",
         "layout",
+        "plain",
         "program",
     )
 
     def __init__(self, program: Program, write: Callable[[], str], layout: Layout, function: Entry) -> None:
         self.program, self._write, self.layout = program, write, layout
         self._flat, self._scratch = layout.flat, layout.scratch
-        self._plain = not layout.flat and not layout.scratch
+        self.plain = not layout.flat and not layout.scratch  #: whether a call has rows, and no memory of its own
         self.function, self._unit = function, CHUNK if layout.sums else 1
         self.each = time_of(program)  #: the elements that take as long as one of this program
         self._arrays = [
@@ -119,7 +119,7 @@ class Kernel:
             numbers: the inputs that are numbers.
         """
         results = [*map(_empty, shapes, self._dtypes)]
-        direct = self._plain and rows * columns * self.each < _SHARED and not executed  # a call less than `into`
+        direct = self.plain and rows * columns * self.each < _SHARED and not executed  # a call less than `into`
         if not direct or self.function(*xs, *results, *numbers, 0, rows, rows, columns):  # refused, see `ENTRIES`
             self.into((*xs, *results), numbers, rows, columns)
         return results

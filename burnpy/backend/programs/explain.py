@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from burnpy.backend.runtime import executed
+
 
 class Described(Protocol):
     """The description of a kernel's computation: a `Program`, or a name and a sentence for a kernel without one."""
@@ -23,7 +25,7 @@ class Described(Protocol):
 
 
 class Kernel(Protocol):
-    """A kernel that a backend has run, as it is listed in `executed`."""
+    """A kernel that a backend has run, as it is listed in `burnpy.backend.runtime.executed`."""
 
     @property
     def program(self) -> Described:
@@ -34,10 +36,6 @@ class Kernel(Protocol):
     def text(self) -> str:
         """The generated code, such as LLVM's intermediate representation."""
         ...
-
-
-executed: list[list[Kernel]] = []
-"""Lists to which backends append each kernel that they run, in any thread; empty unless `explain` is running."""
 
 
 @dataclass(frozen=True)
