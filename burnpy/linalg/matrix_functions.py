@@ -202,7 +202,7 @@ def vector_norm(
     size: Any = x.abs() if is_complex else x
     p, dims = _number("vector_norm", size, ord), dims_of(dim, x.ndim, "vector_norm")
     if (p < 0 or p == math.inf) and any(x.shape[d] == 0 for d in dims):
-        raise ShapeError(f"vector_norm() got ord={ord!r:.80} over no elements, of shape {x.shape}; it has none")
+        raise ShapeError(f"vector_norm() got shape {x.shape}; the norm of no elements is undefined for ord={ord!r:.80}")
     if is_complex and p == 2.0:
         return x.norm(2.0, dims, keepdim)
     return size._like(size._backend.vector_norm(size._primitive, p, dims, keepdim))  # type: ignore[no-any-return]  # a Tensor

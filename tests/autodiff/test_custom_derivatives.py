@@ -293,7 +293,7 @@ WRONG: list[tuple[str, Any, type[Exception], str]] = [
     ("no tensor", {"fwd": lambda x, n: (3, None)}, errors.KindError, r"the fwd of f\(\) returned int 3 as result 0"),
     ("another device", {"fwd": lambda x, n: (X, None)}, errors.DeviceError, r"the fwd .* result 0 on Auto"),
     ("residual from elsewhere", {"fwd": lambda x, n: (x, [X])}, errors.DeviceError, "returned a residual on"),
-    ("count", {"bwd": lambda n, g: g}, errors.ArgumentError, r"the bwd of f\(\) returned 1 gradient, where 2"),
+    ("count", {"bwd": lambda n, g: g}, errors.ArgumentError, r"the bwd of f\(\) returned 1 gradient, expected 2"),
     ("shape", {"bwd": lambda n, g: (g.sum(), None)}, errors.ShapeError, r"gradient 0 .*\(\), where shape \(2,\)"),
     ("arguments of fwd", {"fwd": lambda x: x}, errors.ArgumentError, r"the fwd of f\(\) takes \(x\) .* take what"),
     ("arguments of bwd", {"bwd": lambda g: g}, errors.ArgumentError, r"the bwd of f\(\) takes \(g\) .* the residuals"),

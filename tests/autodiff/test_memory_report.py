@@ -142,7 +142,7 @@ def test_several_tensors_leaves_and_what_is_freed() -> None:
 def test_misuse() -> None:
     with pytest.raises(NotTrackedError, match=r"memory_report\(\) got a Tensor .* on NumPy"):
         memory_report(Tensor[NumPy].ones((2,)))
-    with pytest.raises(KindError, match=r"memory_report\(tensors=…\) takes a float tensor or a sequence of some"):
+    with pytest.raises(KindError, match=r"memory_report\(tensors=…\) takes a float tensor or a sequence of them"):
         memory_report([1.0])  # type: ignore[list-item]  # which is the claim
 
 

@@ -135,7 +135,7 @@ def test_functions_of_tensors_say_the_same() -> None:
     of_one: F = lambda y: grad_of_tensors(y, tracked)  # noqa: E731  # short
     of_several: F = lambda y: grad_of_tensors([tracked.sum(), y], tracked)  # noqa: E731  # short
     for use in (of_one, of_several, backward):
-        with pytest.raises(errors.KindError, match=r"takes a float tensor or a sequence of some, not .*" + NONE):
+        with pytest.raises(errors.KindError, match=r"takes a float tensor or a sequence of them, got .*" + NONE):
             use(nothing(tracked))
     with pytest.raises(errors.KindError, match=r"grad\(inputs=…\) .*" + re.escape(NUMBER)):
         grad_of_tensors(tracked.sum(), 3.0)  # type: ignore[call-overload]  # which is the point

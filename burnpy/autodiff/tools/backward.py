@@ -197,7 +197,7 @@ def reporting(device: Any, on_ready: Any) -> Ready:
         result = call_user_code(who, "a leaf and its gradient", on_ready, device.inner, x, grad)
         if result is not None:
             raise ArgumentError(
-                f"{who} returned {result!r:.80}, and cannot replace gradients; x.register_hook(f) can, and "
+                f"{who} returned {result!r:.80}, and cannot replace gradients; use x.register_hook(f), or "
                 "grads.map(f) after the pass"
             )
 
@@ -211,7 +211,7 @@ def float_tensors(operation: str, argument: str, tensors: Any) -> list[Tensor[An
     if not members or not all(isinstance(t, DIFFERENTIABLE) for t in members):
         wrong = next((t for t in members if not isinstance(t, DIFFERENTIABLE)), tensors)
         raise KindError(
-            f"{operation}({argument}=…) takes a float tensor or a sequence of some, not {describe(tensors)}"
+            f"{operation}({argument}=…) takes a float tensor or a sequence of them, got {describe(tensors)}"
             f"{probable_cause(wrong)}"
         )
     for t in members:

@@ -147,7 +147,7 @@ class _Custom(Generic[F], metaclass=Explaining):
 class custom_vjp(_Custom[F]):  # noqa: N801  # JAX's name; it is used like a function
     """A decorator for a function whose reverse-mode derivative is defined with `defvjp`; it has no forward mode.
 
-    The function takes tensors and plain values, and returns a tensor or a tuple of some.
+    The function takes tensors and plain values, and returns a tensor or a tuple of tensors.
 
     >>> from typing import TypeVar
     >>> from burnpy.backend import Backend

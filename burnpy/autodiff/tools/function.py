@@ -158,7 +158,7 @@ class Function(FunctionBase):
             if not cls.defines("forward"):
                 raise KindError(
                     f"{cls.__name__}.apply() was called, and {cls.__name__} defines no forward(); write a static "
-                    "method forward(ctx, *args) that returns a tensor, or a tuple of some"
+                    "method forward(ctx, *args) that returns a tensor, or a tuple of tensors"
                 )
             return applied(cls, positional(f"{cls.__name__}.apply", cls.forward, args, kwargs, 1))
 

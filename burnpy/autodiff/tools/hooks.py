@@ -321,7 +321,7 @@ def _put_and_call(hook: Hook, inner: Any, total: list[Any] | None, count: int, k
 def _call_group(hook: Hook, inner: Any, argument: Any) -> None:
     if (result := hook.call(inner, argument)) is not None:
         raise ArgumentError(
-            f"the {hook.name} returned {result!r:.80}, and cannot replace gradients; x.register_hook(f) can"
+            f"the {hook.name} returned {result!r:.80}, and cannot replace gradients; use x.register_hook(f)"
         )
 
 

@@ -200,14 +200,14 @@ def parts_of(
         marked: for each place, whether it must be None although it is a float tensor.
     """
     if isinstance(returned, list):
-        raise KindError(f"{who} returned a list, where a tuple of {len(places)} is needed: a {what} or None for each")
+        raise KindError(f"{who} returned a list, expected a tuple of {len(places)}, with a {what} or None for each")
     members: tuple[Any, ...] = returned if isinstance(returned, tuple) else (returned,)
     if len(members) > len(places) and all(m is None for m in members[len(places) :]):
         members = members[: len(places)]
     if len(members) != len(places):
         raise ArgumentError(
-            f"{who} returned {len(members)} {what}{'' if len(members) == 1 else 's'}, where {len(places)} are needed: "
-            "a tuple of one for each, None for what has none"
+            f"{who} returned {len(members)} {what}{'' if len(members) == 1 else 's'}, expected {len(places)}: "
+            f"a tuple with a {what} or None for each"
         )
     parts: list[Float | PartialGrad | None] = []
     for k, (value, place) in enumerate(zip(members, places, strict=True)):
@@ -220,9 +220,7 @@ def parts_of(
             kind = "not a tensor" if place is None else a(place.cls.__name__)
             if place is not None and place.floats:
                 kind = "marked as non-differentiable"
-            raise KindError(
-                f"{who} returned {what} {k} for what is {kind} and has none: it must be None, not {_shown(member)}"
-            )
+            raise KindError(f"{who} returned {what} {k} for what is {kind}; expected None, got {_shown(member)}")
         error = mismatch(member, place, device)
         if error is not None:
             raise type(error)(f"{who} returned as {what} {k} {error}")
@@ -239,13 +237,13 @@ def results_of(who: str, returned: object, device: Any) -> tuple[TensorBase[Any]
     """Check the results of user code and return them as a tuple of at least one tensor on a device."""
     members: tuple[Any, ...] = returned if isinstance(returned, tuple) else (returned,)
     if not members:
-        raise KindError(f"{who} returned an empty tuple; return a tensor, or a tuple of some")
+        raise KindError(f"{who} returned an empty tuple; return a tensor, or a tuple of tensors")
     outs = []
     for k, member in enumerate(members):
         if not isinstance(member, TensorBase):
             raise KindError(
                 f"{who} returned {_shown(member)} as result {k}{probable_cause(member)}; "
-                "return a tensor, or a tuple of some"
+                "return a tensor, or a tuple of tensors"
             )
         out = brought(member, device)
         if device is not None and out.device is not device:

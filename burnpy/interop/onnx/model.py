@@ -102,7 +102,7 @@ def export(
     newest = onnx.defs.onnx_opset_version()
     if not OLDEST <= opset <= newest:
         raise ArgumentError(
-            f"export(opset={opset}) cannot be; opsets from {OLDEST} to {newest} can, with onnx {onnx.__version__}"
+            f"export() got opset={opset}, expected {OLDEST} to {newest}, the opsets of onnx {onnx.__version__}"
         )
     target = path_of(path, "export()")
     refuse_url(target, "export()")
