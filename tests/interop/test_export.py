@@ -387,6 +387,32 @@ def test_what_depends_on_values_or_sizes_is_refused_with_its_line(tmp_path: Path
     )
 
 
+MASKED: dict[str, Any] = {
+    "elements": lambda x: x[x > 0],
+    "rows": lambda x: x[x[:, 0] > 0] * (2 * x)[x[:, 0] > 0],
+    "two masks": lambda x: burnpy.cat([x[x[:, 0] > 0], x[x[:, 1] > 0]]).cumsum(0),
+    "sums": lambda x: (x[x[:, 0] > 0].sum(0), (x > 0.5).nonzero()),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_results_of_as_many_elements_as_values_say(name: str, tmp_path: Path) -> None:
+    f = MASKED[name]
+    onnx.export(lambda x: f(x), (floats(5, 2),), tmp_path / "a.onnx", dynamic={"x": {0: "n"}})
+    for x in (floats(5, 2), -floats(9, 2).abs(), floats(1, 2).abs()):
+        assert all(each.relative < 1e-5 for each in onnx.verify(tmp_path / "a.onnx", lambda x: f(x), (x,)))
+    onnx.export(lambda x: f(x), (floats(5, 2),), tmp_path / "a.onnx")
+    onnx.verify(tmp_path / "a.onnx", lambda x: f(x), (-floats(5, 2),))
+
+
+def test_masks_that_are_taken_for_two_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ShapeError, match="do not broadcast") as caught:
+        onnx.export(lambda x: x[x > 0] + x[x > 1], (floats(5),), tmp_path / "a.onnx")
+    assert caught.value.__notes__ == [
+        "export() calls the model with other numbers of elements than those that values choose"
+    ]
+
+
 STEPS: dict[str, Any] = {
     "cumprod": lambda x: x.cumprod(0),
     "cumprod of examples": lambda x: func.vmap(lambda row: row.cumprod(0))(x.T),

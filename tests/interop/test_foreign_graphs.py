@@ -811,6 +811,88 @@ def test_images_are_resized_to_the_size_of_others_when_written_again(tmp_path: P
     np.testing.assert_allclose(found, agree(path, *second)(*map(tensor, second)).to_numpy(), rtol=1e-5, atol=1e-6)
 
 
+IMAGES: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
+    "mean": ("AveragePool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "pads": [1, 0, 1, 0]}, []),
+    "padded mean": ("AveragePool", {"kernel_shape": [2, 3], "auto_pad": "SAME_UPPER", "count_include_pad": 1}, []),
+    "norm": ("LpPool", {"kernel_shape": [3, 3], "strides": [2, 2], "p": 2}, []),
+    "convolution": ("Conv", {"auto_pad": "SAME_LOWER", "strides": [2, 2]}, [np.ones((1, 2, 3, 3), np.float32)]),
+    "cubic": ("Resize", {"mode": "cubic", "cubic_coeff_a": -0.5}, [None, np.float32([1, 1, 1.5, 2])]),
+    "size": ("Resize", {"nearest_mode": "ceil"}, [None, None, np.array([1, 2, 7, 7])]),
+    "cut": ("CenterCropPad", {"axes": [2, 3]}, [np.array([5, 6])]),
+}
+"""Operators, attributes and further inputs whose padding, places or cuts follow from sizes."""
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_nodes_that_follow_from_sizes_are_written_as_they_were(tmp_path: Path, name: str) -> None:
+    kind, settings, rest = IMAGES[name]
+    names = ["" if x is None else f"w{k}" for k, x in enumerate(rest)]
+    given = [held(key, x) for key, x in zip(names, rest, strict=True) if x is not None]
+    inner = graph(
+        [node(kind, ["x", *names], ["y"], **settings)],
+        [info("x", FLOAT, [1, 2, "h", "w"])],
+        [info("y", FLOAT)],
+        initializer=given,
+    )
+    path = written(tmp_path / "a.onnx", inner, 18)
+    agree(path, np.random.default_rng(0).normal(size=(1, 2, 6, 7)).astype(np.float32))
+    sizes_agree(path, [(1, 2, 6, 7), (1, 2, 5, 9), (1, 2, 12, 8)], {"x": {2: "h", 3: "w"}})
+
+
+def test_places_of_maxima_are_written_for_all_sizes(tmp_path: Path) -> None:
+    pool = node("MaxPool", ["x"], ["y", "at"], kernel_shape=[2, 2], strides=[2, 2], pads=[1, 1, 1, 1])
+    inner = graph([pool], [info("x", FLOAT, [1, 2, "h", "w"])], [info("y", FLOAT), info("at", INT)])
+    path = written(tmp_path / "a.onnx", inner, 18)
+    sizes_agree(path, [(1, 2, 6, 7), (1, 2, 5, 9)], {"x": {2: "h", 3: "w"}})
+
+
+def test_results_whose_number_depends_on_values_are_written_again(tmp_path: Path) -> None:
+    """What is computed from them follows from their sizes: for no box, one, or many, and for each of two masks."""
+    import onnxruntime
+
+    nodes = [
+        node("NonMaxSuppression", ["boxes", "scores", "most", "overlap", "least"], ["chosen"]),
+        node("Gather", ["chosen", "two"], ["places"], axis=1),
+        node("Squeeze", ["boxes", "zero"], ["rows"]),
+        node("Gather", ["rows", "places"], ["kept"]),
+        node("Shape", ["kept"], ["shape"]),
+        node("Expand", ["one", "shape"], ["ones"]),
+        node("Add", ["kept", "ones"], ["y"]),
+        node("Greater", ["scores", "least"], ["mask"]),
+        node("NonZero", ["mask"], ["at"]),
+        node("Squeeze", ["scores"], ["flat"]),
+        node("Compress", ["flat", "high"], ["best"]),
+        node("Unique", ["classes"], ["kinds", "first", "inverse", "counts"]),
+        node("Less", ["flat", "least"], ["low"]),
+        node("Not", ["low"], ["high"]),
+    ]
+    constants = [held("most", 9), held("overlap", np.float32([0.5])), held("least", np.float32([0.4]))]
+    constants += [held("two", 2), held("zero", [0]), held("one", np.float32(1.0))]
+    inputs = [info("boxes", FLOAT, [1, "n", 4]), info("scores", FLOAT, [1, 1, "n"]), info("classes", INT, ["n"])]
+    results = [info(k, FLOAT if k in ("y", "best") else INT) for k in ("y", "at", "best", "kinds", "inverse", "counts")]
+    path = written(tmp_path / "a.onnx", graph(nodes, inputs, results, initializer=constants), 18)
+
+    def given(n: int, scale: float) -> tuple[Any, ...]:
+        generator = np.random.default_rng(n)
+        corners = generator.random((1, n, 2))
+        boxes = np.concatenate([corners, corners + generator.random((1, n, 2))], axis=2)
+        scores = generator.random((1, 1, n)) * scale
+        return boxes.astype(np.float32), scores.astype(np.float32), generator.integers(0, 4, n)
+
+    model = onnx.load(path, NumPy)
+    dynamic = {"boxes": {1: "n"}, "scores": {2: "n"}, "classes": {0: "n"}}
+    onnx.export(model, tuple(map(tensor, given(8, 1.0))), again := tmp_path / "again.onnx", dynamic=dynamic)
+    for n, scale in ((8, 1.0), (20, 2.0), (3, 0.1), (1, 1.0)):
+        feed = dict(zip(["boxes", "scores", "classes"], given(n, scale), strict=True))
+        expected, found = [onnxruntime.InferenceSession(each).run(None, feed) for each in (path, again)]
+        own = [x.to_numpy() for x in model(*map(tensor, given(n, scale)))]
+        for x, y, z in zip(expected, found, own, strict=True):
+            np.testing.assert_allclose(y, x, rtol=1e-6)
+            np.testing.assert_allclose(z, x, rtol=1e-6)
+    with pytest.raises(RecordingError, match="NonMaxSuppression"):
+        burnpy.compiled(model)(*map(tensor, given(8, 1.0)))
+
+
 @pytest.mark.parametrize("kind", ["AveragePool", "MaxPool", "LpPool"])
 def test_windows_larger_than_the_image(tmp_path: Path, kind: str) -> None:
     """With ceil_mode, as EfficientNet of transformers pools: by a window of 1,280, without memory for one."""

@@ -216,7 +216,7 @@ class Indexing(OperationsBase):
         """Return a copy of x with src added to the slices at a 1-d ``index`` along ``dim``; duplicates accumulate."""
         ...
 
-    @required(NONDIFFERENTIABLE, batch=nonzero_batch, onnx="refused")
+    @required(NONDIFFERENTIABLE, batch=nonzero_batch, onnx="whole node")
     def nonzero(self, x: Bool) -> Int:
         """Return indices of the true elements in row-major order, int64 of shape (count, ndim)."""
         ...

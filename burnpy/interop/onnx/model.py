@@ -19,7 +19,8 @@ from burnpy.backend.lazy import needed
 from burnpy.backend.storage import path_of, refuse_url, replace
 from burnpy.func.pytree import flatten
 from burnpy.interop.onnx.operators.control_flow import Graph, run
-from burnpy.interop.onnx.operators.table import Conditional, rule_of
+from burnpy.interop.onnx.operators.table import WHOLE_NODE, Conditional, rule_of
+from burnpy.interop.onnx.operators.whole_nodes import nonzero
 from burnpy.interop.onnx.reader import BUFFERS, read
 from burnpy.interop.onnx.sizes import LOOPS, Size, Symbols, symbols_of
 from burnpy.interop.onnx.tracing import (
@@ -141,7 +142,7 @@ class _Decompositions:
         """Return the function to record instead of an operation; None to record the operation."""
         rule = rule_of(op)
         if op.required:
-            return None
+            return nonzero if rule == WHOLE_NODE else None
         if op.name in LOOPS:
             self.stepped[op.name] = LOOPS[op.name]
         if isinstance(rule, Conditional) and (self.opset < rule.since or not (rule.when is None or rule.when(*args))):

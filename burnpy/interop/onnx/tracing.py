@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from burnpy.backend.decorators.recorded import Decomposes, RecordedDevices
-from burnpy.backend.errors import ArgumentError, ExportError, KindError, RecordingError
+from burnpy.backend.errors import ArgumentError, BurnpyError, ExportError, KindError, RecordingError
 from burnpy.backend.functions import signature
 from burnpy.backend.plans.recording import Node, Recording, Ref, refs_in
 from burnpy.func.compiling.compilation import Compiled
 from burnpy.func.compiling.recorded_calls import Call, OutputLeaf, record_call
 from burnpy.func.pytree import flatten, paths
+from burnpy.interop.onnx.operators.whole_nodes import Counts, counts
 from burnpy.interop.onnx.sizes import Size, Symbols
 from burnpy.nn.module import Module
 from burnpy.tensor.tensor_base import TensorBase
@@ -102,6 +103,8 @@ def _parameters(held: Mapping[str, Any], call: Call) -> tuple[dict[int, str], li
     return found, buffers
 
 
+_COUNTS = 8
+"""The number of recordings of a model with sizes that depend on values."""
 _MOST = 32
 """The largest number of sizes next to each other that a model is recorded with."""
 _APART = 8
@@ -135,7 +138,8 @@ class _Recordings:
         """Record the model with other sizes, if it takes them."""
         try:
             leaves = _resized(self._inputs, self._symbols, sizes)
-            self.traces.append(_trace(self._model, self._inputs, leaves, self._decomposes, sizes))
+            number = len(self.traces)
+            self.traces.append(_trace(self._model, self._inputs, leaves, self._decomposes, sizes, number)[0])
         except (RecordingError, ExportError):
             raise
         except Exception as error:  # also those of the model's own checks
@@ -216,7 +220,9 @@ def traces(
         least: a number by which the model may divide sizes, although no result shows it.
     """
     if not symbols:
-        return [_trace(model, inputs, inputs.call.leaves, decomposes, {})]
+        first, varies = _trace(model, inputs, inputs.call.leaves, decomposes, {})
+        others = range(1, _COUNTS if varies else 1)
+        return [first, *[_trace(model, inputs, inputs.call.leaves, decomposes, {}, k)[0] for k in others]]
     made = _Recordings(model, inputs, symbols, given, decomposes)
     others = {name: made.alone(name, least) for name in made.base}
     count = max(map(len, others.values()))
@@ -252,11 +258,21 @@ def _resized(inputs: Inputs, symbols: Symbols, sizes: Mapping[str, int]) -> list
 
 
 def _trace(
-    model: Any, inputs: Inputs, leaves: Sequence[Any], decomposes: Decomposes, sizes: Mapping[str, int]
-) -> Trace:
-    recorder, numbers, results, structure = record_call(
-        inputs.function, inputs.call, leaves, RecordedDevices(decomposes)
-    )
+    model: Any, inputs: Inputs, leaves: Sequence[Any], decomposes: Decomposes, sizes: Mapping[str, int], number: int = 0
+) -> tuple[Trace, bool]:
+    """Return a recording, and whether sizes in it depend on values."""
+    drawn = Counts(number)
+    before = counts.set(drawn)
+    try:
+        recorder, numbers, results, structure = record_call(
+            inputs.function, inputs.call, leaves, RecordedDevices(decomposes)
+        )
+    except BurnpyError as error:
+        if drawn.used:
+            error.add_note("export() calls the model with other numbers of elements than those that values choose")
+        raise
+    finally:
+        counts.reset(before)
     outputs: dict[str, Any] = {}
     for path, leaf in zip(paths(structure, "output"), results, strict=True):
         if leaf.__class__ is OutputLeaf:
@@ -266,7 +282,7 @@ def _trace(
             outputs[path] = value.to_numpy()
         elif leaf is not None:
             raise ExportError(f"export() writes models that return tensors, and {path} is {leaf!r:.60}")
-    return Trace(recorder.recording, numbers, outputs, recorder.inner, sizes)
+    return Trace(recorder.recording, numbers, outputs, recorder.inner, sizes), bool(drawn.used)
 
 
 class MissingResultError(Exception):

@@ -160,11 +160,11 @@ class Writer:
     def _constant_of(self, ref: Ref) -> str:
         """Return the name of a constant of the recordings."""
         both = zip(self._traces, self._recordings, strict=True)
-        return self._same_array(
+        return self.same_array(
             [np.asarray(trace.device.to_numpy(recording.constants[ref.number])) for trace, recording in both]
         )
 
-    def _same_array(self, arrays: Sequence[Any]) -> str:
+    def same_array(self, arrays: Sequence[Any]) -> str:
         """Return the name of a constant, given the one of each recording; a few numbers may vary with sizes."""
         first = arrays[0]
         if (numbers := merged_numbers(arrays)) is not None:
@@ -313,7 +313,7 @@ class Writer:
                 raise self._differs(f"it calls {row[0].name}() otherwise", "than", other) from None
             results: Sequence[Any]
             if (fixed := fixed_results(row, self._shapes, [trace.device for trace in self._traces])) is not None:
-                results = [self._same_array(arrays) for arrays in fixed]
+                results = [self.same_array(arrays) for arrays in fixed]
             elif row[0].name == "nested":
                 results = blocks_written(self, [node.args[0] for node in row], args[1])
             else:
@@ -415,7 +415,7 @@ class Writer:
         renamed: dict[str, str] = {}
         for name, ref in self._traces[0].outputs.items():
             x = self.operand(ref) if isinstance(ref, Ref) else ref
-            value = x.name if x is not ref else self._same_array([trace.outputs[name] for trace in self._traces])
+            value = x.name if x is not ref else self.same_array([trace.outputs[name] for trace in self._traces])
             if value in renamed or value in self.initializers or not any(value in node.output for node in self.nodes):
                 self._add("Identity", [renamed.get(value, value)], [name])
             else:

@@ -8,8 +8,9 @@ A function ``write_name`` is the rule that the declaration of an operation names
 single expression is a ``rule(lambda g, …: …)``. It gets the graph that is written, a `GraphWriter`, and all arguments:
 primitives as `Operand`, sizes that vary between calls as objects without arithmetic, other values as they are. It
 returns the name of the result, or a tuple of names; None stands for a result that the operators do not give,
-and a function writes one where it is read. A
-declaration may also name an operator, whose inputs are the primitives among the arguments in order, and numbers as
-constants; or ``"refused"``, for an operation without a counterpart, such as a random draw. A derived operation without
-a name is exported by its default.
+and a function writes one where it is read.
+
+A declaration may also name an operator, whose inputs are the primitives among the arguments in order, and numbers as
+constants; or ``"refused"``, for an operation without a counterpart, such as a random draw; or ``"whole node"``, for one
+that is recorded as a node. A derived operation without a name is exported by its default.
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,9 +28,13 @@ from burnpy.interop.onnx.operators.table import (
     scanned,
     tensor,
 )
+from burnpy.interop.onnx.operators.whole_nodes import WholeNode
 from burnpy.interop.onnx.sizes import merged_size
 from burnpy.tensor.joining import stack
 from burnpy.tensor.operand_checks import refuse_unless
+
+Declared: TypeAlias = tuple[Any, tuple[int, ...]]
+"""A dtype and a shape."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +83,7 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: dict[str, Any] = field(default_factory=dict, repr=False)  #: tensors on the host, also of inner graphs
-    declared: tuple[
-        tuple[Any, tuple[int, ...]] | None, ...
-    ] = ()  #: dtypes and shapes of outputs, where the file has them
+    declared: tuple[Declared | None, ...] = ()  #: of outputs, where the file has them
 
     def all_nodes(self) -> Iterator[GraphNode]:
         """Yield all nodes, those of nested graphs too."""
@@ -157,9 +159,7 @@ class Body(NamedTuple):
     """A graph in an attribute, as a function of its inputs."""
 
     function: Callable[..., list[Value]]
-    declared: Sequence[
-        tuple[Any, tuple[int, ...]] | None
-    ] = ()  #: the dtype and shape of each output, where the file has all
+    declared: Sequence[Declared | None] = ()  #: of each output, where the file has all
     device: Any = HOST  #: the device of the values outside that it reads
 
     def __call__(self, *inputs: Value) -> list[Value]:
@@ -321,10 +321,8 @@ def scan(
 
 def _scan_of_batch(inputs: tuple[Value, ...], body: Body, count: int, outputs: int) -> Any:
     """Scan each member of a batch, as before opset 9."""
-    members = []
-    for n in range(inputs[0].shape[0]):
-        own = [x[n] for x in inputs]
-        members.append(scan(*own, body=body, num_scan_inputs=count, opset=9, outputs=outputs))
+    rows = [[x[n] for x in inputs] for n in range(inputs[0].shape[0])]
+    members = [scan(*row, body=body, num_scan_inputs=count, opset=9, outputs=outputs) for row in rows]
     return tuple([stack(list(column), dim=0) for column in zip(*members, strict=True)])
 
 
@@ -337,6 +335,8 @@ def blocks_written(writer: GraphWriter, blocks: Sequence[Any], values: Sequence[
         values: its values outside.
     """
     first = blocks[0]
+    if isinstance(first, WholeNode):
+        return first.write(writer, blocks, values)
     if first.draws:
         raise writer.error("it draws random numbers in a loop or branch, which ONNX cannot express")
     if any(block.__class__ is not first.__class__ for block in blocks):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from burnpy.backend.devices import innermost
 from burnpy.backend.dtypes import float32, int64, part_dtype
 from burnpy.backend.errors import LoadingError, ShapeError
 from burnpy.backend.operations.resampling import Sampling, taps
@@ -41,9 +40,12 @@ Array = NDArray[np.floating[Any]]
 MOST_COPIES = 8
 """The factor up to which an enlarged tensor is a stack of copies."""
 
+TIE = 1e-6
+"""How far from the middle of two elements onnxruntime takes a place for the middle."""
+
 NEAREST: dict[str, Callable[[Array], Array]] = {
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "round_prefer_floor": lambda x: np.ceil(x - (0.5 + TIE)),
+    "round_prefer_ceil": lambda x: np.floor(x + (0.5 + TIE)),
     "floor": np.floor,
     "ceil": np.ceil,
 }
@@ -139,21 +141,20 @@ def resize(
     factors, targets = _scales(x, dims, scales, sizes, keep_aspect_ratio_policy)
     regions = [0.0] * len(dims) + [1.0] * len(dims) if roi is None or roi.size == 0 else roi.tolist()
     outside: Value = None
-    varies = isinstance(x, Tensor) and innermost(x.device).sizes_vary
     for k, dim in reversed([*enumerate(dims)]):
         region = (regions[k], regions[len(dims) + k])
         size, target, scale = x.shape[dim], targets[k], factors[k]
-        if size == target and scale == 1.0 and region == (0.0, 1.0) and not (varies and dim > 1):
+        if size == target and scale == 1.0 and region == (0.0, 1.0):
             continue
         places = coordinates(coordinate_transformation_mode, size, target, scale, region)
         if coordinate_transformation_mode == "tf_crop_and_resize":
             gone = ((places < 0) | (places > size - 1)).reshape([-1 if d == dim else 1 for d in range(x.ndim)])
             mask = tensor(gone, x.device)
             outside = mask if outside is None else outside | mask
-        how = _sampling(coordinate_transformation_mode, mode, nearest_mode, size, target, scale)
-        if mode == "nearest" and (how is None or not varies):
+        if mode == "nearest":
             x = _taken(x, dim, np.clip(NEAREST[nearest_mode](places), 0, size - 1).astype(np.int64))
             continue
+        how = _sampling(coordinate_transformation_mode, mode, size, target, scale)
         own = antialias or exclude_outside or (mode == "cubic" and cubic_coeff_a != -0.75)
         if how is not None and isinstance(x, Tensor) and not own:
             x = x._like(x._backend.resample(x._primitive, dim, target, how))
@@ -166,13 +167,8 @@ def resize(
     return x if outside is None else x.masked_fill(outside.expand(*x.shape), extrapolation_value)
 
 
-_NEAREST = {("asymmetric", "floor"): "nearest", ("half_pixel", "round_prefer_ceil"): "nearest-exact"}
-
-
-def _sampling(places: str, mode: str, nearest: str, size: int, target: int, scale: float) -> Sampling | None:
+def _sampling(places: str, mode: str, size: int, target: int, scale: float) -> Sampling | None:
     """Return how PyTorch interpolates at these places; None if it does not."""
-    if mode == "nearest":
-        return Sampling(_NEAREST[places, nearest], False, 1.0 / scale) if (places, nearest) in _NEAREST else None
     if places == "align_corners" and target > 1:
         return Sampling(mode, True, (size - 1) / (target - 1))
     usual = places == "half_pixel" or (places == "pytorch_half_pixel" and target > 1)
@@ -191,7 +187,7 @@ def _scales(x: Value, dims: list[int], scales: Any, sizes: Ints | None, policy: 
     """Return the factor and the new size of each dimension."""
     if sizes is None or not sizes:
         factors = [float(factor) for factor in scales]
-        return factors, [math.floor(x.shape[d] * factor) for d, factor in zip(dims, factors, strict=True)]
+        return factors, [math.floor(np.float32(x.shape[d]) * factor) for d, factor in zip(dims, scales, strict=True)]
     factors = [target / x.shape[d] for d, target in zip(dims, sizes, strict=True)]
     if policy == "stretch":
         return factors, list(sizes)

@@ -62,6 +62,9 @@ class Operator(NamedTuple):
 OPERATORS: dict[str, Operator] = {}
 """The operators by name; the modules of this package add theirs."""
 
+WHOLE: dict[str, Callable[..., Any]] = {}
+"""Functions that record nodes for export as they are: see `burnpy.interop.onnx.operators.whole_nodes`."""
+
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's own operators, which have it before their names in `OPERATORS`."""
 
@@ -113,17 +116,19 @@ class Bound:
     Inputs are tensors, and None for absent ones. If they are on several devices, constants are moved.
     """
 
-    __slots__ = ("attributes", "function", "kind", "read")
+    __slots__ = ("attributes", "function", "kind", "read", "whole")
 
     def __init__(self, kind: str, attributes: dict[str, Any]) -> None:
         self.kind, self.attributes = kind, attributes
         found = OPERATORS[kind]
-        self.function = found.function
+        self.function, self.whole = found.function, WHOLE.get(kind)
         annotations = {k: annotation for k, (_, annotation) in enumerate(found.inputs)}
         self.read = {k: name for k, name in annotations.items() if name.startswith(READ) or "Kept" in name}
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
         """Compute the operator."""
+        if self.whole is not None and (found := self.whole(self, inputs)) is not None:
+            return found
         for x in inputs:
             if x is not None and x.device is not HOST:
                 inputs = _together(inputs, self.read)
@@ -407,6 +412,8 @@ WIDE = {
 
 REFUSED = "refused"
 """The rule of operations without a counterpart."""
+WHOLE_NODE = "whole node"
+"""The rule of operations that are recorded as a node of `burnpy.interop.onnx.operators.whole_nodes`."""
 
 
 def rule_of(op: Operation) -> Any:
