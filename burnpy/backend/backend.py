@@ -330,7 +330,7 @@ class Backend(
         return self.bounded(index, low, high, error, ignored), counted
 
     def bounded_from_end(self, index: Int, size: int, error: Callable[[int], Exception]) -> Int:
-        """Return `bounded` indices of a dimension, of which negative ones count from its end."""
+        """Return `bounded` indices of a dimension; negative ones count from its end."""
         index = self.bounded(index, -size, size - 1, error, None)
         return self.where(self.lt(index, 0), self.add(index, size), index)
 

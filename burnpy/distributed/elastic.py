@@ -177,8 +177,8 @@ class TolerantCalls(Calls):
         for rank, calls in self._agreements.left().items():
             if calls < agreed:
                 raise GroupError(
-                    f"{self.name(self.rank)} is in {operation}() of a group of {self.size}, and {self.name(rank)} has "
-                    "come to the end of its program; all ranks make the same calls"
+                    f"{self.name(self.rank)} is in {operation}() with {self.size} ranks, and {self.name(rank)} has "
+                    "ended its program; all ranks make the same calls"
                 )
 
     def agree(self, *, done: bool, check: Callable[[], None] = nothing) -> bool:

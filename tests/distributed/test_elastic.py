@@ -94,7 +94,7 @@ def test_a_rank_that_returns_too_early_is_named_at_once() -> None:
     done = leaving("returns", 600.0)
     assert done.returncode != 0
     assert re.search(
-        r"rank 0 on .* is in barrier\(\) of a group of 2, and rank 1 on .* has come to the end", done.stderr
+        r"rank 0 on .* is in barrier\(\) with 2 ranks, and rank 1 on .* has ended its program", done.stderr
     )
 
 

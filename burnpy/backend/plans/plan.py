@@ -153,7 +153,7 @@ _HELPERS = {
     "defer_check": "a check of values",
     "bounded": "a check of indices",
     "bounded_and_counted": "a check of indices, and a mask of those that count",
-    "bounded_from_end": "a check of indices, some of which count from the end",
+    "bounded_from_end": "a check of indices, where negative ones count from the end",
     "unrolled": "operations on few elements, one number at a time",
     "statistics_update": "counts the updates, and updates averages",
 }
