@@ -164,18 +164,23 @@ class _Calls(Loops):
         self.write(f"call void @llvm.memset.p0.i64(ptr {x}, i8 0, {self.operands(4, 'i64')}, i1 false)")
 
     def add_rows(self, dtype: str) -> None:
-        """Add up the rows of a matrix, one after the other."""
+        """Add up the rows of a matrix as `sum_of_rows` does."""
         objects, rows, columns = self.pointer(self.record, 2), self.number(self.record, 4), self.number(self.record, 5)
-        x, out = self.data(objects, 0), self.data(objects, 1)
-        with self.loop("0", rows) as row, self.loop("0", columns) as column:
-            value = self.load_at(x, self.plus(self.times(row, columns), column), dtype)
-            target = self.element(out, column, dtype)
-            total = self.add(self.load(target, dtype), value).text
-            kind = self.type(dtype)
-            first = self.assign(f"icmp eq i64 {row}, 0")
-            self.write(f"store {kind} {self.either(first, value.text, total, kind)}, ptr {target}")
+        x, out, count = self.data(objects, 0), self.data(objects, 1), self.count(rows)
+        with self.when(f"sgt i64 {rows}, 1"), self.loop("0", str(_MOST_TURNS)):
+            left = self.number(count, 0)
+            half = self.assign(f"lshr i64 {self.plus(left, 1)}, 1")
+            above = self.times(half, columns)
+            with self.loop("0", self.times(self.minus(left, half), columns)) as at:
+                total = self.add(self.load_at(x, at, dtype), self.load_at(x, self.plus(above, at), dtype))
+                self.store_at(total, x, at)
+            self.set_number(count, half)
+        with self.loop("0", columns) as column:
+            self.store_at(self.load_at(x, column, dtype), out, column)
 
 
+_MOST_TURNS = 40
+"""The number of times that the rows of a matrix can be halved."""
 _KINDS: dict[int, Callable[[_Calls], None]] = {
     NUMBER: _Calls.store_number,
     PROGRAM: _Calls.run_program,

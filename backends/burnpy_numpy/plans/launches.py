@@ -15,6 +15,7 @@ from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent
+from burnpy_numpy.kernels.launch import sum_of_rows
 from burnpy_numpy.matmul import product_into
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import cblas
@@ -411,8 +412,8 @@ def dot(x: Any, y: Any, out: Any) -> None:
 
 
 def add_up(x: Any, out: Any) -> None:
-    """Write the sum of the rows of a matrix into memory, without warnings."""
+    """Write the sum of the rows of a matrix into memory, without warnings; see `sum_of_rows`."""
     try:
-        run(np.add.reduce, x, 0, None, out)
+        out[...] = run(sum_of_rows, x)
     except RuntimeError:
-        quietly(np.add.reduce, x, 0, None, out)
+        out[...] = quietly(sum_of_rows, x)

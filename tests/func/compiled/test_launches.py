@@ -54,6 +54,17 @@ def test_sums_of_whole_large_arrays(shape: tuple[int, ...], each_way: None) -> N
         same(got, expected, 1e-9)
 
 
+def test_roundings_of_long_sums_over_rows_do_not_add_up(each_way: None) -> None:
+    """Chunks of rows are added in pairs, in eager kernels, too; one after the other is wrong by 3e-5."""
+
+    def f(x: Any) -> Any:
+        return x.sum(0), x.nansum(0), (x * 2.0).mean(0)
+
+    x = Tensor[NumPy].full((600_000, 2), 0.1)
+    for got, expected in zip((*compiled(f)(x), *f(x)), [60_000, 60_000, 0.2] * 2, strict=True):
+        np.testing.assert_allclose(got.to_numpy(), [expected] * 2, rtol=3e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(2, 3, 4, 6), (1, 2, 5, 7), (40, 8, 32, 32)])
