@@ -289,8 +289,9 @@ def _ready(count: int) -> Sequence[_Worker]:
     return _workers[:count]
 
 
-GATE, EVENT, FIRST_EVENT = 1, 4, 5
-"""Places among the words of a thread pool."""
+GATE, EVENT, FIRST_EVENT = 1, 3, 4
+RANGES, RANGE_WORDS = FIRST_EVENT + _MOST, 8
+"""Places among the words of a thread pool; a range has a line of the cache for itself."""
 
 
 class ThreadPool:
@@ -302,7 +303,7 @@ class ThreadPool:
 
     def __init__(self, share: Entry, serve: Entry) -> None:
         self.share, self._serve = share, serve
-        self.words = np.zeros(FIRST_EVENT + _MOST, np.int64)
+        self.words = np.zeros(RANGES + RANGE_WORDS * _MOST, np.int64)
         self._event = _Event()
         self.words[GATE], self.words[EVENT] = 1, self._event.address
 

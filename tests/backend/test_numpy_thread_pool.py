@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,29 @@ def meet() -> None:
     present = np.zeros(1, np.int64)
     share(meeting(), (present,), (PARTS,), PARTS, threads.LEAST)
     assert present.tolist() == [PARTS]
+
+
+@contextmanager
+def no_workers(pool: threads.ThreadPool) -> Iterator[None]:
+    """A context in which no worker hears a caller."""
+    events = pool.words[threads.FIRST_EVENT : threads.RANGES]
+    before, deaf = events.copy(), threads._Event()
+    events[events != 0] = deaf.address
+    yield
+    events[:] = before
+
+
+ORDER = """
+define void @kernel(ptr %table, ptr %sizes, i64 %begin, i64 %end) {
+  %order = load ptr, ptr %table
+  %count_at = getelementptr i64, ptr %order, i64 -1
+  %count = atomicrmw add ptr %count_at, i64 1 seq_cst
+  %place = getelementptr i64, ptr %order, i64 %count
+  store i64 %begin, ptr %place
+  ret void
+}
+"""
+"""A kernel that writes which part was the next, behind their number."""
 
 
 def inputs() -> Callable[[], list[Any]]:
@@ -136,12 +160,18 @@ def test_the_bits_depend_neither_on_the_number_of_threads_nor_on_who_comes(monke
     pool.words[0] = 1  # as while another caller has it
     assert same(compute(), alone)
     pool.words[0] = 0
-    events = pool.words[threads.FIRST_EVENT :].copy()
-    deaf = threads._Event()
-    pool.words[threads.FIRST_EVENT :][events != 0] = deaf.address  # nobody comes
-    assert same(compute(), alone)
-    pool.words[threads.FIRST_EVENT :] = events
+    with no_workers(pool):
+        assert same(compute(), alone)
     meet()
+
+
+def test_a_thread_begins_with_its_own_parts_and_takes_the_last_ones_of_others() -> None:
+    pool, memory = threads.pool_of(PARTS, threads.LEAST)[0], np.zeros(1 + 4 * PARTS, np.int64)
+    ordered = loaded("ordered", "ordered", lambda: ORDER, TABLE)
+    assert pool is not None is not ordered
+    with no_workers(pool):
+        share(ordered, (memory[1:],), (), 4 * PARTS, threads.LEAST)
+    assert memory.tolist() == [4 * PARTS, 0, 1, 2, 3, 7, 6, 5, 4, 11, 10, 9, 8]
 
 
 def test_many_threads_of_the_user() -> None:

@@ -19,7 +19,7 @@ import unicorn
 from llvmlite import binding
 from unicorn import arm64_const as registers
 
-from burnpy_numpy.kernels.compiler import entry, llvm, target
+from burnpy_numpy.kernels.compiler import llvm, target
 
 AARCH64 = target.target_of("baseline", target.Target("aarch64-unknown-linux-gnu", "generic", "", 0, 0), {})
 _RETURN = b"\xc0\x03\x5f\xd6"
@@ -79,7 +79,7 @@ class Emulator:
         self._machine.hook_add(unicorn.UC_HOOK_CODE, self._call, None, first, self._end - 1)
 
     def builtin(self, address: int, record: bytes | None) -> Callable[..., Any]:
-        """Return the function at an address; see `burnpy_numpy.kernels.compiler.entry.builtin`."""
+        """Return the function at an address; see `burnpy_numpy.kernels.compiler.llvm.builtin`."""
 
         def function(*args: Any) -> Any:
             given = (ctypes.c_void_p * len(args))(*map(id, args))
@@ -115,4 +115,4 @@ def emulate() -> None:
     emulator = Emulator()
     for name, address in emulator.addresses.items():
         llvm.llvm().add_symbol(name, address)
-    vars(entry)["builtin"] = emulator.builtin
+    vars(llvm)["builtin"] = emulator.builtin

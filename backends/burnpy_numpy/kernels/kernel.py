@@ -286,8 +286,7 @@ def _built(key: str, text: str | None, call: Call | None) -> Entry | Exception |
     Without a text, the code is read from the disk; None if the disk does not have it. This must run `undisturbed`,
     since it cannot tell these errors from what a signal handler raises.
     """
-    from burnpy_numpy.kernels.compiler.entry import builtin
-    from burnpy_numpy.kernels.compiler.llvm import load
+    from burnpy_numpy.kernels.compiler.llvm import builtin, load
 
     try:
         code = _stored(key) if text is None else _compiled_text(key, text)

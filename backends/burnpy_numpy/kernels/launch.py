@@ -45,7 +45,7 @@ class Kernel:
         self._flat, self._scratch = layout.flat, layout.scratch
         self.plain = not layout.flat and not layout.scratch  #: whether a call has rows, and no memory of its own
         self.function, self._unit = function, CHUNK if layout.sums else 1
-        self.each = time_of(program)  #: the elements that take as long as one of this program
+        self.each = time_of(program)  #: the elements for `shared` that take as long as one of this program
         self._arrays = [
             (i.extent.over_rows, i.extent.over_columns, dtype_of(i.dtype))
             for i in program.inputs
@@ -191,7 +191,10 @@ class Kernel:
 
 
 def time_of(program: Program) -> float:
-    """Return how many elements of an operation such as an addition take as long as one of a program."""
+    """Return how many elements, as `shared` counts them, take as long as one of a program.
+
+    An element of an addition takes half as long as the multiplications of matrices that count as one.
+    """
     total = 1.0  # to read and write it
     for op, _, extent, *_ in program.instructions:
         if op in FUNCTIONS:
@@ -200,7 +203,7 @@ def time_of(program: Program) -> float:
             total += 0.5
         elif extent is Extent.FULL and op not in ("input", "constant"):
             total += 0.25
-    return total
+    return total / 2
 
 
 def _added(x: Any, output: tuple[bool, bool, Any, bool]) -> Any:

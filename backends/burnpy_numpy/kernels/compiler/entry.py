@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from burnpy_numpy.cpu_threads import EVENT, FIRST_EVENT, GATE
+from burnpy_numpy.cpu_threads import EVENT, FIRST_EVENT, GATE, RANGE_WORDS, RANGES
 
 Entry = Callable[..., Any]
 SYMBOLS = (
@@ -36,11 +36,6 @@ FLAGS = object.__basicsize__ + 6 * _POINTER
 """The offset of an array's flags: data, dimensions, shape, strides, base and dtype come before. Bit 0: C-contiguous."""
 _LONG = 1 << 12
 """The number of elements above which Python's lock is released."""
-_FASTCALL = 0x80
-_methods: dict[int, _Method] = {}
-"""The definitions to which the built-in functions refer, until the process ends, by the address of their code."""
-
-
 _RECORD = bytes.__basicsize__ - 1
 """The offset of the content of bytes."""
 
@@ -59,6 +54,28 @@ class Call(NamedTuple):
 
 TABLE = Call("table")
 """How a template's kernel is called."""
+
+
+def _words(base: str, **places: int) -> str:
+    """Return code that loads words from memory: their names and places."""
+    return "".join(
+        f"  %{name}_at = getelementptr i64, ptr %{base}, i64 {place}\n  %{name} = load i64, ptr %{name}_at\n"
+        for name, place in places.items()
+    )
+
+
+def _ints(base: str, first: str, *names: str) -> str:
+    """Return code that converts objects of Python to ints: their names and the place of the first."""
+    return "".join(
+        f"""  %{name}_place = add i64 {first}, {k}
+  %{name}_at = getelementptr ptr, ptr %{base}, i64 %{name}_place
+  %{name}_object = load ptr, ptr %{name}_at
+  %{name} = call i64 @PyLong_AsLongLong(ptr %{name}_object)
+"""
+        for k, name in enumerate(names)
+    )
+
+
 ENTRIES = f"""
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyLong_FromLongLong(i64)
@@ -71,11 +88,8 @@ declare void @PyEval_RestoreThread(ptr)
 define ptr @program(ptr %self, ptr %args, i64 %count) {{
 entry:
   %record = getelementptr i8, ptr %self, i64 {_RECORD}
-  %arrays_at = getelementptr i64, ptr %record, i64 1
-  %flat_at = getelementptr i64, ptr %record, i64 2
   %kernel = load ptr, ptr %record
-  %arrays = load i64, ptr %arrays_at
-  %flat = load i64, ptr %flat_at
+{_words("record", arrays=1, flat=2)}
   %sizes = sub i64 %count, 4
   %numbers = sub i64 %sizes, %arrays
   %values = alloca double, i64 %numbers
@@ -113,18 +127,7 @@ number:
   %j_next = add i64 %j, 1
   br label %numbers_head
 read:
-  %begin_at = getelementptr ptr, ptr %args, i64 %sizes
-  %end_at = getelementptr ptr, ptr %begin_at, i64 1
-  %rows_at = getelementptr ptr, ptr %begin_at, i64 2
-  %columns_at = getelementptr ptr, ptr %begin_at, i64 3
-  %begin_object = load ptr, ptr %begin_at
-  %end_object = load ptr, ptr %end_at
-  %rows_object = load ptr, ptr %rows_at
-  %columns_object = load ptr, ptr %columns_at
-  %begin = call i64 @PyLong_AsLongLong(ptr %begin_object)
-  %end = call i64 @PyLong_AsLongLong(ptr %end_object)
-  %rows = call i64 @PyLong_AsLongLong(ptr %rows_object)
-  %columns = call i64 @PyLong_AsLongLong(ptr %columns_object)
+{_ints("args", "%sizes", "begin", "end", "rows", "columns")}
   %range = sub i64 %end, %begin
   %is_flat = icmp ne i64 %flat, 0
   %each = select i1 %is_flat, i64 1, i64 %columns
@@ -150,15 +153,8 @@ define ptr @table(ptr %self, ptr %args, i64 %count) {{
 entry:
   %record = getelementptr i8, ptr %self, i64 {_RECORD}
   %kernel = load ptr, ptr %record
-  %end_at = getelementptr ptr, ptr %args, i64 1
-  %length_at = getelementptr ptr, ptr %args, i64 2
   %given = getelementptr ptr, ptr %args, i64 3
-  %begin_object = load ptr, ptr %args
-  %end_object = load ptr, ptr %end_at
-  %length_object = load ptr, ptr %length_at
-  %begin = call i64 @PyLong_AsLongLong(ptr %begin_object)
-  %end = call i64 @PyLong_AsLongLong(ptr %end_object)
-  %length = call i64 @PyLong_AsLongLong(ptr %length_object)
+{_ints("args", "0", "begin", "end", "length")}
   %left = sub i64 %count, 3
   %values = alloca i64, i64 %left
   br label %head
@@ -216,14 +212,8 @@ arrays or addresses as ints, and the sizes. They are not checked, but that sizes
 
 JOB = 12
 """The words of a job before its table."""
-
-
-def _words(base: str, **places: int) -> str:
-    """Return code that loads words from memory: their names and places."""
-    return "".join(
-        f"  %{name}_at = getelementptr i64, ptr %{base}, i64 {place}\n  %{name} = load i64, ptr %{name}_at\n"
-        for name, place in places.items()
-    )
+_LOOKS = 1 << 13
+"""How often a caller looks whether all have left before it sleeps: for some 20 µs, as long as it takes to wake it."""
 
 
 _SHARING = f"""
@@ -235,6 +225,11 @@ define internal void @set_event(ptr %lock_at) {{
   call void @PyThread_release_lock(ptr %lock)
   ret void
 }}
+define internal i64 @edge(i64 %size, i64 %part, i64 %parts) {{
+  %product = mul i64 %size, %part
+  %edge = sdiv i64 %product, %parts
+  ret i64 %edge
+}}
 declare ptr @memcpy(ptr, ptr, i64)
 define internal void @part(ptr %job, i64 %part, i64 %thread) {{
 entry:
@@ -243,10 +238,8 @@ entry:
   %table = getelementptr i64, ptr %job, i64 {JOB}
   %sizes = getelementptr i64, ptr %table, i64 %length
   %after = add i64 %part, 1
-  %product = mul i64 %units, %part
-  %product_after = mul i64 %units, %after
-  %first = sdiv i64 %product, %parts
-  %last = sdiv i64 %product_after, %parts
+  %first = call i64 @edge(i64 %units, i64 %part, i64 %parts)
+  %last = call i64 @edge(i64 %units, i64 %after, i64 %parts)
   %begin = mul i64 %first, %unit
   %whole = mul i64 %last, %unit
   %beyond = icmp sgt i64 %whole, %limit
@@ -286,19 +279,41 @@ template:
 }}
 define internal void @take(ptr %pool, i64 %thread) {{
 entry:
-  %next_at = getelementptr i64, ptr %pool, i64 2
-  %job_at = getelementptr ptr, ptr %pool, i64 3
+  %job_at = getelementptr ptr, ptr %pool, i64 2
   %job = load ptr, ptr %job_at
-{_words("job", parts=2, team=11)}
+{_words("job", team=11)}
   %belongs = icmp slt i64 %thread, %team
-  br i1 %belongs, label %head, label %done
-head:
-  %part = atomicrmw add ptr %next_at, i64 1 seq_cst
-  %more = icmp slt i64 %part, %parts
-  br i1 %more, label %body, label %done
+  br i1 %belongs, label %visit, label %done
+visit:
+  %distance = phi i64 [0, %entry], [%farther, %next]
+  %sum = add i64 %thread, %distance
+  %owner = srem i64 %sum, %team
+  %offset = mul i64 %owner, {RANGE_WORDS}
+  %place = add i64 %offset, {RANGES}
+  %range_at = getelementptr i64, ptr %pool, i64 %place
+  %is_own = icmp eq i64 %distance, 0
+  %step = select i1 %is_own, i64 1, i64 {-(1 << 32)}
+  br label %look
+look:
+  %range = load atomic i64, ptr %range_at seq_cst, align 8
+  %first = and i64 %range, {(1 << 32) - 1}
+  %end = lshr i64 %range, 32
+  %left = icmp slt i64 %first, %end
+  br i1 %left, label %try, label %next
+try:
+  %without = add i64 %range, %step
+  %tried = cmpxchg ptr %range_at, i64 %range, i64 %without seq_cst seq_cst
+  %taken = extractvalue {{i64, i1}} %tried, 1
+  br i1 %taken, label %body, label %look
 body:
+  %last = sub i64 %end, 1
+  %part = select i1 %is_own, i64 %first, i64 %last
   call void @part(ptr %job, i64 %part, i64 %thread)
-  br label %head
+  br label %look
+next:
+  %farther = add i64 %distance, 1
+  %others = icmp slt i64 %farther, %team
+  br i1 %others, label %visit, label %done
 done:
   ret void
 }}
@@ -309,9 +324,9 @@ entry:
   %pool = load ptr, ptr %job
 {_words("job", parts=2, team=11)}
   %gate_at = getelementptr i64, ptr %pool, i64 {GATE}
-  %next_at = getelementptr i64, ptr %pool, i64 2
-  %job_at = getelementptr ptr, ptr %pool, i64 3
+  %job_at = getelementptr ptr, ptr %pool, i64 2
   %event_at = getelementptr ptr, ptr %pool, i64 {EVENT}
+  %ranges = getelementptr i64, ptr %pool, i64 {RANGES}
   %taken = cmpxchg ptr %pool, i64 0, i64 1 seq_cst seq_cst
   %free = extractvalue {{i64, i1}} %taken, 1
   br i1 %free, label %open, label %alone
@@ -323,26 +338,43 @@ alone:
   br i1 %more, label %alone, label %done
 open:
   store ptr %job, ptr %job_at
-  store i64 0, ptr %next_at
+  br label %divide
+divide:
+  %owner = phi i64 [0, %open], [%owner_next, %divide]
+  %owner_next = add i64 %owner, 1
+  %first = call i64 @edge(i64 %parts, i64 %owner, i64 %team)
+  %range_end = call i64 @edge(i64 %parts, i64 %owner_next, i64 %team)
+  %high = shl i64 %range_end, 32
+  %range = or i64 %high, %first
+  %offset = mul i64 %owner, {RANGE_WORDS}
+  %range_at = getelementptr i64, ptr %ranges, i64 %offset
+  store i64 %range, ptr %range_at
+  %divides = icmp slt i64 %owner_next, %team
+  br i1 %divides, label %divide, label %opened
+opened:
   %was_closed = atomicrmw and ptr %gate_at, i64 -2 seq_cst
   br label %call
 call:
-  %worker = phi i64 [0, %open], [%worker_next, %call]
-  %place = add i64 %worker, {FIRST_EVENT}
+  %worker = phi i64 [1, %opened], [%worker_next, %call]
+  %place = add i64 %worker, {FIRST_EVENT - 1}
   %call_at = getelementptr ptr, ptr %pool, i64 %place
   call void @set_event(ptr %call_at)
   %worker_next = add i64 %worker, 1
-  %others = add i64 %worker, 2
-  %calls = icmp slt i64 %others, %team
+  %calls = icmp slt i64 %worker_next, %team
   br i1 %calls, label %call, label %help
 help:
   call void @take(ptr %pool, i64 0)
   %was_open = atomicrmw or ptr %gate_at, i64 1 seq_cst
   br label %look
 look:
+  %looks = phi i64 [0, %help], [%looks_next, %stay], [{_LOOKS}, %wait]
   %gate = load atomic i64, ptr %gate_at seq_cst, align 8
   %empty = icmp eq i64 %gate, 1
-  br i1 %empty, label %leave, label %wait
+  br i1 %empty, label %leave, label %stay
+stay:
+  %looks_next = add i64 %looks, 1
+  %looks_on = icmp slt i64 %looks, {_LOOKS}
+  br i1 %looks_on, label %look, label %wait
 wait:
   %event = load ptr, ptr %event_at
   %is_set = call i32 @PyThread_acquire_lock(ptr %event, i32 1)
@@ -357,11 +389,10 @@ done:
 SERVE = f"""{_SHARING}
 define void @kernel(ptr %table, ptr %sizes, i64 %begin, i64 %end) {{
 entry:
-  %thread_at = getelementptr i64, ptr %table, i64 1
+{_words("table", thread=1)}
   %lock_at = getelementptr ptr, ptr %table, i64 2
   %called_at_at = getelementptr ptr, ptr %table, i64 3
   %pool = load ptr, ptr %table
-  %thread = load i64, ptr %thread_at
   %lock = load ptr, ptr %lock_at
   %called_at = load ptr, ptr %called_at_at
   %gate_at = getelementptr i64, ptr %pool, i64 {GATE}
@@ -369,8 +400,7 @@ entry:
   br label %enter
 enter:
   %gate = load atomic i64, ptr %gate_at seq_cst, align 8
-  %bit = and i64 %gate, 1
-  %closed = icmp ne i64 %bit, 0
+  %closed = trunc i64 %gate to i1
   br i1 %closed, label %look, label %try
 try:
   %with_this = add i64 %gate, 2
@@ -400,10 +430,11 @@ leave:
 return to Python. Each is a kernel that Python calls by ``table``.
 
 The words of a pool, see `burnpy_numpy.cpu_threads.ThreadPool`: 0 is 1 while a caller has it; 1, the gate, is twice the
-number of workers inside, plus 1 while it is closed; 2 is the next part, 3 the caller's job, 4 the event that the last
-worker to leave sets; the events of the workers follow. A caller opens the gate, sets the workers' events, takes parts
-until none is left, closes the gate, and waits for those inside. A worker that comes late finds it closed, and nobody
-waits for it. A caller that finds another one there does all parts.
+number of workers inside, plus 1 while it is closed; 2 is the caller's job, 3 the event that the last worker to leave
+sets; then the events of the workers, and of each thread the range of parts that nobody has taken, the first in the low
+half, the end in the high half. A thread begins with its own first part, and ends with the last ones of others: it has
+in its cache what it wrote in the job before. A caller opens the gate, sets the workers' events, takes parts until none
+is left, closes the gate, and waits for those inside, not for late ones. One that finds another there does all parts.
 
 The words of a job: 0 is the pool's address, 1 the kernel's; 2 the number of parts, 3 of units, which the parts divide,
 4 the blocks of a unit, 5 the number of blocks; 6 and 7 the rows and columns of a program, -1 rows for a template; 8 the
@@ -411,31 +442,6 @@ length of the table, 9 the place in it of the threads' scratch memory, or -1, 10
 of threads, with the caller, whose scratch memory is the first. A worker beyond that number takes no part. There follow
 the table and the sizes, or the address of a program's numbers.
 """
-
-
-class _Method(ctypes.Structure):
-    """Python's ``PyMethodDef``."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-def builtin(address: int, record: bytes | None) -> Entry:
-    """Return the built-in function of a function by the convention of ``METH_FASTCALL``.
-
-    Args:
-        address: the function's address.
-        record: its ``self``: what a function of `ENTRIES` reads, see `Call.record`.
-    """
-    method = _methods.setdefault(address, _Method(b"kernel", address, _FASTCALL, None))
-    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    create: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
-    function: Entry = create(ctypes.addressof(method), record, None)
-    return function
 
 
 def code_of(function: Any) -> int:

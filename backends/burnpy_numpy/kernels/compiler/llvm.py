@@ -20,12 +20,16 @@ import numpy as np
 
 from burnpy.backend.errors import StateError, raised_by_other_code
 from burnpy.typevars import T
-from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, SYMBOLS
+from burnpy_numpy.kernels.compiler.entry import ARRAY_TYPE, SYMBOLS, Entry
 from burnpy_numpy.kernels.compiler.target import Outdated, Target, Unsupported, target
 
 _engines: list[Any] = []
 """The engines that hold the loaded code until the process ends."""
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_engines))  # and no earlier, with this module: arrays get memory by it
+
+_FASTCALL = 0x80
+_methods: dict[int, _Method] = {}
+"""The definitions to which the built-in functions refer, until the process ends, by the address of their code."""
 
 OLDEST = (0, 50)
 """The oldest version of llvmlite whose LLVM reads the text of kernels."""
@@ -150,6 +154,31 @@ def load(code: bytes, *names: str) -> dict[str, int]:
         raise RuntimeError(f"compiled code lacks a function of {', '.join(names)}")
     _engines.append(engine)
     return found
+
+
+class _Method(ctypes.Structure):
+    """Python's ``PyMethodDef``."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+def builtin(address: int, record: bytes | None) -> Entry:
+    """Return the built-in function of a function by the convention of ``METH_FASTCALL``.
+
+    Args:
+        address: the function's address.
+        record: its ``self``: what a function of `ENTRIES` reads, see `Call.record`.
+    """
+    method = _methods.setdefault(address, _Method(b"kernel", address, _FASTCALL, None))
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    create: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
+    function: Entry = create(ctypes.addressof(method), record, None)
+    return function
 
 
 def undisturbed(call: Callable[[], T]) -> T:

@@ -336,9 +336,10 @@ def _planned(
     reads, block = _blocks_of(how, sizes, b_line, widens)
     products = how.multiplications(m, n, k)
     work = products / MULTIPLICATIONS_PER_ELEMENT
-    team = min(threads.COUNT, int(count * work) // threads.LEAST)
+    team = -(-min(threads.COUNT, int(count * work) // threads.LEAST) // count)
     ahead = _WAKING / products if team == 2 and count == 1 else 0.0
-    high, wide = _part(m, n, -(-team // count), how.height, how.lanes, rows, ahead)
+    rows = rows or k < m >= 2 * team * how.height  # as kernels of elements divide C, so that it is in threads' caches
+    high, wide = _part(m, n, team, how.height, how.lanes, rows, ahead)
     parts = count, -(-m // high), -(-n // wide)
     b_steps = (1, b_line[0]) if b_line[1] else (b_line[0], 1)
     grouping = (k // groups, groups, how.span) if groups else ()
