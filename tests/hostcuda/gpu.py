@@ -11,20 +11,25 @@ CPU, with tiny sizes and the conformance suite in a small part.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import zlib
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 LIMIT = 540.0
 """The seconds after which nothing runs any more."""
+GRACE = 3.0
+"""The seconds in which processes that are killed end, unless they are in a call of the driver that hangs."""
 PROCESSES = 14
 """The processes of the conformance suite."""
 NO_TESTS = 5
@@ -139,6 +144,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", default="", help="the steps whose names contain this word")
     parser.add_argument("--rehearse", action="store_true", help="on the CPU, with tiny sizes")
     options = parser.parse_args(arguments)
+    if not options.rehearse:
+        faulthandler.dump_traceback_later(LIMIT, exit=True)  # whatever this process itself waits for
     report, failed = Report(options.out), list[str]()
     for line in found():
         report.tell(line)
@@ -152,6 +159,7 @@ def main(arguments: list[str]) -> int:
         if failed == [STEPS[0].name]:
             break
     report.tell("all passed" if not failed else f"failed: {', '.join(failed)}")
+    faulthandler.cancel_dump_traceback_later()
     return int(bool(failed))
 
 
@@ -168,10 +176,11 @@ def found() -> list[str]:
         lines.append(f"{program}: {shutil.which(program) or 'not found'}")
     if shutil.which("nvidia-smi"):
         query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-        try:
-            lines.append(subprocess.run(query, capture_output=True, text=True, timeout=15, check=False).stdout.strip())
-        except subprocess.TimeoutExpired:
-            lines.append("nvidia-smi hangs")
+        with tempfile.TemporaryFile("w+") as said:  # a pipe would be read until the process ends, whatever hangs
+            running = subprocess.Popen(query, stdout=said, stderr=said, start_new_session=True)
+            (outcome,) = ended([running], time.monotonic() + 15)
+            said.seek(0)
+            lines.append(said.read().strip() if outcome != HANGS else "nvidia-smi hangs")
     return lines
 
 
@@ -205,8 +214,9 @@ def run(number: int, step: Step, out: Path, left: float, rehearse: bool) -> str:
                 start_new_session=True,
             )
         processes.append((running, out / name))
-    outcomes = [_ended(running, log, begin + seconds) for running, log in processes]
-    worst = next((each for each in outcomes if each != "passed"), "passed")
+    outcomes = ended([running for running, _ in processes], begin + seconds)
+    failures = [f"{each}, see {log}" for each, (_, log) in zip(outcomes, processes, strict=True) if each != "passed"]
+    worst = failures[0] if failures else "passed"
     taken = f"{worst}, {time.monotonic() - begin:.0f} s"
     logs = [log.read_text(encoding="utf-8", errors="replace") for _, log in processes]
     return f"{taken}\n{_tests(logs) if step.processes > 1 else _last_lines(logs[0])}"
@@ -228,18 +238,29 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-def _ended(running: subprocess.Popen[bytes], log: Path, deadline: float) -> str:
-    """Wait for a process, end it with all that it started once its time is over, and return how it ended."""
-    try:
-        status = running.wait(max(deadline - time.monotonic(), 0.0))
-    except subprocess.TimeoutExpired:
-        os.killpg(running.pid, signal.SIGKILL)
+HANGS = "hangs, and cannot be killed"
+
+
+def ended(processes: Sequence[subprocess.Popen[bytes]], deadline: float) -> list[str]:
+    """Wait for processes, end those whose time is over with all that they started, and return how each ended."""
+    late = set[int]()
+    for running in processes:
         try:
-            running.wait(3)
-        except subprocess.TimeoutExpired:  # in a call of the driver that cannot be interrupted
-            return f"hangs, and cannot be killed, see {log}"
-        return f"was not done in time, see {log}"
-    return "passed" if status in (0, NO_TESTS) else f"failed with status {status}, see {log}"
+            running.wait(max(deadline - time.monotonic(), 0.0))
+        except subprocess.TimeoutExpired:
+            late.add(running.pid)
+            os.killpg(running.pid, signal.SIGKILL)
+    last = time.monotonic() + GRACE  # of all together
+    outcomes = list[str]()
+    for running in processes:
+        try:
+            status = running.wait(max(last - time.monotonic(), 0.0))
+        except subprocess.TimeoutExpired:
+            outcomes.append(HANGS)
+            continue
+        failure = "was not done in time" if running.pid in late else f"failed with status {status}"
+        outcomes.append("passed" if status in (0, NO_TESTS) else failure)
+    return outcomes
 
 
 def _last_lines(log: str) -> str:

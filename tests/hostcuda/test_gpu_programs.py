@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,3 +88,30 @@ def test_a_step_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
     assert told.count("did not end: tests/a.py::test_b") == 2
     assert gpu.run(1, step._replace(needs="absent-package"), tmp_path, 60.0, rehearse=False).startswith("left out")
     assert gpu.run(2, step, tmp_path, 5.0, rehearse=False) == "left out, as no time is left"
+
+
+def test_processes_that_cannot_be_killed_are_left_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They wait for the driver, and each would take as long as all."""
+    now, killed = [100.0], list[int]()
+
+    class Hanging:
+        def __init__(self, pid: int) -> None:
+            self.pid = pid
+
+        def wait(self, seconds: float) -> int:
+            now[0] += seconds
+            raise subprocess.TimeoutExpired("hanging", seconds)
+
+    monkeypatch.setattr(gpu.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(gpu.os, "killpg", lambda pid, _: killed.append(pid))
+    processes: list[Any] = [Hanging(pid) for pid in range(gpu.PROCESSES)]
+    assert gpu.ended(processes, 150.0) == [gpu.HANGS] * gpu.PROCESSES
+    assert now == [150.0 + gpu.GRACE]
+    assert killed == [*range(gpu.PROCESSES)]
+
+
+def test_a_machine_whose_driver_hangs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu.shutil, "which", lambda name: name)
+    monkeypatch.setattr(gpu.subprocess, "Popen", lambda *_, **__: None)
+    monkeypatch.setattr(gpu, "ended", lambda *_: [gpu.HANGS])
+    assert gpu.found()[-1] == "nvidia-smi hangs"
