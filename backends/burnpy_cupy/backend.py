@@ -266,7 +266,7 @@ class CuPy(
         return float(self.xp.cuda.get_elapsed_time(start, stop)) * 1e6
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
-        return self._call(self.xp.array, canonical(array, None, "C"))
+        return self._call(runtime.uploaded, self.xp, canonical(array, None, "C"))
 
     def to_numpy(self, x: Any) -> np.ndarray[Any, Any]:
         copied: np.ndarray[Any, Any] = self._call(x.get)

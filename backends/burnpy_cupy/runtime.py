@@ -19,6 +19,8 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
+import numpy as np
+
 from burnpy.backend.device_memory import DeviceMemory, full
 from burnpy.backend.errors import ArgumentError, OutOfMemoryError, a
 from burnpy.backend.primitives import DType, Shape
@@ -302,6 +304,24 @@ class Exported:
                 f"DLPack export from a GPU got stream {stream!r}; expected 1 for the default stream, 2 for "
                 "the thread's default stream, -1 for no order, or the address of a CUDA stream"
             ) from error
+
+
+@cache
+def _tells_pinned(xp: Any) -> Callable[[int], bool]:
+    """Return the function that tells whether memory at an address is pinned."""
+    memory: Any = getattr(xp.cuda, "pinned_memory", None)  # which other CuPys lack
+    return memory.is_memory_pinned if memory is not None else lambda _: False
+
+
+def uploaded(xp: Any, array: np.ndarray[Any, Any]) -> Any:
+    """Return a copy of a NumPy array in row-major order on the current device.
+
+    CuPy copies the array before it returns, but for pinned memory, which the GPU reads later: its owner may have
+    written to it by then.
+    """
+    if array.ndim and _tells_pinned(xp)(array.__array_interface__["data"][0]):
+        array = array.copy()
+    return xp.array(array)
 
 
 def is_on_gpu(data: Any) -> bool:

@@ -319,6 +319,20 @@ def test_checks_are_read_on_the_default_stream(monkeypatch: pytest.MonkeyPatch) 
     assert set(read) == {0}
 
 
+def test_pinned_memory_may_be_overwritten_once_it_is_in_a_tensor() -> None:
+    """The GPU reads it later."""
+    pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(64), np.float32, 16).reshape(4, 4)
+    for x in (pinned, pinned.T, pinned[1:, 1:], pinned[2]):
+        pinned[...] = 1.0
+        made = Tensor.from_data(x, device=CuPy)
+        pinned[...] = 2.0
+        assert np.unique(made.to_numpy()).tolist() == [1.0]
+    pinned[...] = 1.0
+    later = cupy.array(pinned)
+    pinned[...] = 2.0
+    assert simulator.is_dry() or np.unique(later.get()).tolist() == [2.0], "the kit shows what is read late"
+
+
 def test_transfers_to_a_device_wait_for_nothing() -> None:
     array = np.ones((64, 64), np.float32)
     CuPy().synchronize()

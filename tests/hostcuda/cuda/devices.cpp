@@ -98,7 +98,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) { return free(s), cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   return refused(s) ? cudaErrorStreamCaptureUnsupported : waited("wait for a stream");
 }
-cudaError_t cudaStreamQuery(cudaStream_t s) { return refused(s) ? cudaErrorStreamCaptureUnsupported : cudaSuccess; }
+cudaError_t cudaStreamQuery(cudaStream_t s) {
+  return refused(s) ? cudaErrorStreamCaptureUnsupported : hostcuda_is_done() ? cudaSuccess : cudaErrorNotReady;
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t f, void* data) { return f(data), cudaSuccess; }
 
@@ -118,7 +120,10 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   hostcuda_capturing(s) ? (void)captured.insert(e) : (void)captured.erase(e);
   return clock_gettime(CLOCK_MONOTONIC, (timespec*)e), cudaSuccess;
 }
-cudaError_t cudaEventQuery(cudaEvent_t e) { return usable(e); }
+cudaError_t cudaEventQuery(cudaEvent_t e) {
+  cudaError_t status = usable(e);
+  return status ? status : hostcuda_is_done() ? cudaSuccess : cudaErrorNotReady;
+}
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {
   cudaError_t status = usable(e);
   return status ? status : waited("wait for an event");

@@ -27,7 +27,10 @@ void hostcuda_invalidate(void* stream) {
 }
 
 extern "C" {
-void hostcuda_work(void* stream, void (*work)()) { hostcuda_capturing(stream) ? hostcuda_capture(stream, work) : work(); }
+void hostcuda_work(void* stream, void (*work)()) {
+  hostcuda_settle();
+  hostcuda_capturing(stream) ? hostcuda_capture(stream, work) : work();
+}
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   std::lock_guard<std::mutex> lock(mutex);
   return capturing.emplace(stream, Work()).second ? cudaSuccess : cudaErrorIllegalState;

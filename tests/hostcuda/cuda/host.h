@@ -14,6 +14,8 @@ extern int hostcuda_order;      // of the blocks of a launch and of the threads 
 void hostcuda_count(int counted, const char* what);  // and write it down
 }
 enum Order { FORWARD, REVERSED, SHUFFLED };
+void hostcuda_settle();   // does what copies of pinned memory are still to do, as every call does that is counted
+bool hostcuda_is_done();  // whether there are none
 void hostcuda_enter();  // makes a device's context this thread's, as most functions of CUDA's runtime do
 bool hostcuda_entered();
 struct HostLaunch {

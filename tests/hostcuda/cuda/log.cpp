@@ -15,6 +15,7 @@ int hostcuda_listing = 0;
 int hostcuda_logging = 0;
 
 void hostcuda_count(int counted, const char* what) {
+  hostcuda_settle();
   std::lock_guard<std::mutex> lock(mutex);
   hostcuda_counts[counted]++;
   if (hostcuda_logging) lines.push_back(what);

@@ -1,4 +1,5 @@
-// Device memory is the host's, and copies are at once. Fresh memory is filled with 0xC7, so that reading it shows.
+// Device memory is the host's, and copies are at once, but for those of pinned memory, which are read late, as a GPU
+// may read them. Fresh memory is filled with 0xC7, so that reading it shows.
 #include <cuda_runtime.h>
 #include <cstdint>
 #include <cstdio>
@@ -6,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <vector>
 #include "host.h"
 
 struct Range {
@@ -15,6 +17,7 @@ struct Range {
 };
 static std::mutex mutex;
 static std::map<uintptr_t, Range> ranges;
+static std::vector<std::function<void()>> late;  // copies of pinned memory
 extern thread_local int current_device;
 
 static cudaError_t allocate(void** p, size_t n, cudaMemoryType type) {
@@ -27,7 +30,18 @@ static cudaError_t allocate(void** p, size_t n, cudaMemoryType type) {
   return cudaSuccess;
 }
 
+void hostcuda_settle() {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (auto& work : late) work();
+  late.clear();
+}
+bool hostcuda_is_done() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return late.empty();
+}
+
 static cudaError_t release(void* p) {
+  hostcuda_settle();
   {
     std::lock_guard<std::mutex> lock(mutex);
     ranges.erase((uintptr_t)p);
@@ -55,18 +69,19 @@ static bool pinned(const void* p) {
   return found(p, &range) && range.second.type == cudaMemoryTypeHost;
 }
 
-static cudaError_t copy(void* to, const void* from, size_t n, cudaMemcpyKind kind) {
+static cudaError_t copy(void* to, const void* from, size_t n, cudaMemcpyKind kind, bool is_async = false) {
   hostcuda_enter();
   if (kind == cudaMemcpyDefault)
     kind = !on_device(from) ? cudaMemcpyHostToDevice : on_device(to) ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost;
-  bool in = kind == cudaMemcpyHostToDevice, out = kind == cudaMemcpyDeviceToHost;
+  bool in = kind == cudaMemcpyHostToDevice, out = kind == cudaMemcpyDeviceToHost, is_late = in && is_async && pinned(from);
   char line[64];
   snprintf(line, sizeof line, "copy %s %zu", in ? "to device" : out ? "to host" : "on device", n);
   hostcuda_count(in ? TO_DEVICE : out ? TO_HOST : ON_DEVICE, line);
   // A dry run computes nothing: a loop on the host would count to what happens to be in memory.
   if (out && !hostcuda_execute) return memset(to, 0, n), cudaSuccess;
-  memmove(to, from, n);
-  return cudaSuccess;
+  if (!is_late) return memmove(to, from, n), cudaSuccess;
+  std::lock_guard<std::mutex> lock(mutex);
+  return late.push_back([=] { memmove(to, from, n); }), cudaSuccess;
 }
 
 static cudaError_t fill(void* p, int value, size_t n) {
@@ -97,7 +112,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t n, cudaMemcpyKind kind) { return copy(to, from, n, kind); }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, cudaMemcpyKind kind, cudaStream_t stream) {
-  if (!hostcuda_capturing(stream)) return copy(to, from, n, kind);
+  if (!hostcuda_capturing(stream)) return copy(to, from, n, kind, true);
   for (const void* p : {from, (const void*)to})  // a graph copies from and to pinned memory, whatever is there by then
     if (!on_device(p) && !pinned(p)) return hostcuda_invalidate(stream), cudaErrorStreamCaptureUnsupported;
   return hostcuda_capture(stream, [=] { memmove(to, from, n); }), cudaSuccess;
