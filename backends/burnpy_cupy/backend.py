@@ -102,9 +102,9 @@ class CuPy(
         self._host_values = HostValues()
         self._seeds: dict[tuple[Shape, DType], Any] = {}
         self._compilations = Compilations(self._call)
-        self._streams = Streams(self.name, self.xp)
+        self._streams = Streams(self.name, self.xp, index)
         self._entered = self._streams.entered.get
-        self._late = LateErrors(self.name, self._call_on_default_stream, self.xp)
+        self._late = LateErrors(self.name, self._call_on_default_stream, self._streams.unordered, self.xp)
 
     @classmethod
     def is_available(cls) -> bool:

@@ -44,22 +44,24 @@ class Check(NamedTuple):
     slots: list[int]
     error: Callable[[list[Slot]], Exception | None]  #: a function of the slots' contents
     stack: Stack  #: the stack of the user's line
+    stream: Any  #: the stream that its kernels are on, if the default one may not wait for that
 
 
 class LateErrors:
     """The pending checks of one device, from all threads; a thread that synchronizes gets the error of the first.
 
     All checks write to one array on the GPU, so that reading a thousand of them takes one copy and no launch. The array
-    is made and read on CUDA's default stream, which waits for the checks of all streams.
+    is made and read on CUDA's default stream, which waits for the checks of all streams but non-blocking ones.
 
     Args:
         name: the device's name.
         call: a function that calls another on the default stream of the device's GPU.
+        unordered: returns the stream that work goes to, if the default one may not wait for it; else None.
         xp: the module cupy.
     """
 
-    def __init__(self, name: str, call: Callable[..., Any], xp: Any) -> None:
-        self._name, self._call, self._xp = name, call, xp
+    def __init__(self, name: str, call: Callable[..., Any], unordered: Callable[[], Any], xp: Any) -> None:
+        self._name, self._call, self._unordered, self._xp = name, call, unordered, xp
         self._waiting: deque[Check] = deque()
         self._next = itertools.count()
         self._memory: Any = None
@@ -74,7 +76,10 @@ class LateErrors:
         if self._memory is None:
             with self._making:
                 if self._memory is None:
-                    self._memory = self._call(self._xp.array, np.tile(np.array(_UNTOUCHED), _SLOTS))
+                    memory = self._call(self._xp.array, np.tile(np.array(_UNTOUCHED), _SLOTS))
+                    if self._unordered() is not None:
+                        self._xp.cuda.Stream.null.synchronize()
+                    self._memory = memory
         return self._memory
 
     def slot(self) -> Any:
@@ -91,7 +96,7 @@ class LateErrors:
         if state is not None:
             state.check(slots, lambda taken: self.add(taken, error))
             return
-        self._waiting.append(Check([*slots], error, user_stack(1)))
+        self._waiting.append(Check([*slots], error, user_stack(1), self._unordered()))
         if len(self._waiting) >= _MOST:
             self.answer()
 
@@ -103,6 +108,8 @@ class LateErrors:
                 checks.append(self._waiting.popleft())
             except IndexError:  # another thread took the last
                 break
+        for stream in {check.stream.ptr: check.stream for check in checks if check.stream is not None}.values():
+            stream.synchronize()
         contents = self._read([slot for check in checks for slot in check.slots]) if checks else {}
         for k, check in enumerate(checks):
             error = check.error([contents[slot] for slot in check.slots])

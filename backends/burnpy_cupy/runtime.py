@@ -116,11 +116,16 @@ def explained(error: MemoryError, device: Any) -> OutOfMemoryError:
     return full(device, getattr(error, "_size", None), getattr(error, "_limit", 0))
 
 
+_DEFAULT_STREAMS = range(3)
+"""The addresses of CUDA's default streams."""
+
+
 class Entered(NamedTuple):
     """A stream that the operations of this context go to, and that which they went to before."""
 
     stream: Any  #: a `cupy.cuda.Stream`
     outside: Entered | None
+    is_ordered: bool = True  #: whether the default stream waits for its work
 
 
 class Streams:
@@ -135,8 +140,8 @@ class Streams:
     `Stream`, because a new one could get its address in the pool.
     """
 
-    def __init__(self, name: str, xp: Any) -> None:
-        self._xp = xp
+    def __init__(self, name: str, xp: Any, index: int) -> None:
+        self._xp, self._index = xp, index
         self.entered: ContextVar[Entered | None] = ContextVar(f"stream of {name}", default=None)
         self._idle: list[Any] = []
         self._copying = threading.local()
@@ -167,7 +172,7 @@ class Streams:
         for user in {current.ptr: current, **users}.values():
             self.follow(stream, user)
         users.clear()
-        token = self.entered.set(Entered(stream, self.entered.get()))
+        token = self.entered.set(Entered(stream, self.entered.get(), is_ordered=False))
         try:
             made = make()
         finally:
@@ -197,6 +202,14 @@ class Streams:
         """Return the stream that work goes to; called with the device as the current one."""
         entered = self.entered.get()
         return self._xp.cuda.get_current_stream() if entered is None else entered.stream
+
+    def unordered(self) -> Any:
+        """Return the stream that work goes to, if the default stream may not wait for it; else None."""
+        entered = self.entered.get()
+        if entered is not None:
+            return None if entered.is_ordered else entered.stream
+        current = self._xp.cuda.get_current_stream(self._index)  # perhaps a non-blocking one of the program
+        return None if current.ptr in _DEFAULT_STREAMS else current
 
 
 class Stream:

@@ -287,7 +287,7 @@ def stand_ins(
         "Device": Device,
         "Stream": types.SimpleNamespace(null=nullcontext()),
         "Event": lambda disable_timing: event,
-        "get_current_stream": lambda: stream,
+        "get_current_stream": lambda *_: stream,
         "nvrtc": types.SimpleNamespace(getVersion=nvrtc_version),
     }
     if missing == "cuBLAS":

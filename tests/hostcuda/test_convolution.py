@@ -63,9 +63,9 @@ def test_operands_are_copied_in_one_launch_and_multiplied_in_another(name: str, 
 
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_large_batches_are_divided(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Among launches that count pixels in 32 bits."""
+    """Among launches that count pixels in 32 bits: an image of 6 × 7, and a result of 3 × 9."""
     args = examples(1)[name]
-    monkeypatch.setattr(convolution, "_MOST_PIXELS", 1)
+    monkeypatch.setattr(convolution, "_MOST_PIXELS", 2 * 27)
     out, launches = called(name, *args)
     np.testing.assert_allclose(out, getattr(NumPy(), name)(*args), rtol=1e-4, atol=1e-5)
     assert sum(launch.startswith(TILES) and launch != COPIES for launch in launches) == 3

@@ -319,6 +319,33 @@ def test_checks_are_read_on_the_default_stream(monkeypatch: pytest.MonkeyPatch) 
     assert set(read) == {0}
 
 
+def test_late_checks_wait_for_streams_that_the_default_one_does_not_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A non-blocking stream of the program, and those that copy ahead."""
+    streams, waited = cupy.cuda.stream._BaseStream, list[int]()
+    synchronize = streams.synchronize
+
+    def noted(stream: Any) -> None:
+        waited.extend([stream.ptr] if stream.ptr else ())
+        synchronize(stream)
+
+    monkeypatch.setattr(streams, "synchronize", noted)
+    x, index, own = Tensor[CuPy].arange(3.0), IntTensor[CuPy].from_data([7]), cupy.cuda.Stream(non_blocking=True)
+    with own:
+        x[index]
+    with pytest.raises(IndexRangeError, match="index 7"):
+        x.tolist()
+    assert waited == [own.ptr]
+    CuPy().ahead(lambda: x[index])()
+    with pytest.raises(IndexRangeError, match="index 7"):
+        x.tolist()
+    assert waited == [own.ptr, CuPy()._streams._copying.stream.ptr]
+    with CuPy().stream():
+        x[index]
+    with pytest.raises(IndexRangeError, match="index 7"):
+        x.tolist()
+    assert len(waited) == 2
+
+
 def test_pinned_memory_may_be_overwritten_once_it_is_in_a_tensor() -> None:
     """The GPU reads it later."""
     pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(64), np.float32, 16).reshape(4, 4)

@@ -286,7 +286,7 @@ def _gradient_of_input(
 def _gradient_of_weight(
     b: CuPyConvolution, grad: Any, x: Any, shape: Shape, where: Where, groups: int, dtype: DType
 ) -> Any:
-    most, wide = max(1, _MOST_PIXELS // max(1, math.prod(grad.shape[2:]))), float32 if dtype.itemsize == 2 else dtype
+    most, wide = _most_members(grad, x), float32 if dtype.itemsize == 2 else dtype
     if len(grad) > most:
         parts = [(grad[k : k + most], x[k : k + most]) for k in range(0, len(grad), most)]
         return b.cast(sum(_gradient_of_weight(b, *part, shape, where, groups, wide) for part in parts), dtype)
@@ -337,6 +337,11 @@ def _is_long(shape: Shape, grad: Any) -> bool:
     return 8 * math.prod(shape[:2]) < int(sum(shape[:2]) * math.prod(grad.shape[2:]) * grad.itemsize)
 
 
+def _most_members(*images: Any) -> int:
+    """Return how many members of batches one launch takes: kernels, and those that copy, count pixels in 32 bits."""
+    return max(1, _MOST_PIXELS // max(1, *[math.prod(x.shape[2:]) for x in images]))
+
+
 def _pixels(x: Any) -> Any:
     """Return the matrices of the channels and pixels of a batch."""
     return x.reshape((*x.shape[:2], -1))
@@ -346,7 +351,7 @@ def _convolve(
     b: CuPyConvolution, weight: Any, image: Any, bias: Any, out: Any, where: Where, groups: int, *, by_image: bool
 ) -> None:
     """Write the sums over the channels of a group of ``image``, and over taps, to the pixels of ``out``."""
-    most = max(1, _MOST_PIXELS // max(1, math.prod(out.shape[2:])))
+    most = _most_members(image, out)
     if len(image) > most:
         for k in range(0, len(image), most):
             part = slice(k, k + most)
