@@ -169,9 +169,9 @@ class Streams:
             stream = self._copying.stream = self._xp.cuda.Stream(non_blocking=True)
             self._copying.users = {}
         users, current = self._copying.users, self.current()
-        for user in {current.ptr: current, **users}.values():
-            self.follow(stream, user)
-        users.clear()
+        users[current.ptr] = current
+        while users:  # one by one, as another thread may be taking a copy
+            self.follow(stream, users.popitem()[1])
         token = self.entered.set(Entered(stream, self.entered.get(), is_ordered=False))
         try:
             made = make()

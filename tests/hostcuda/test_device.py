@@ -536,3 +536,22 @@ def test_copies_ahead_wait_for_streams_that_took_earlier_ones(order: Order) -> N
     order.log.clear()
     CuPy().ahead(lambda: kept((3,)))
     assert order.waits() == [(copying, current())]
+
+
+def test_copies_ahead_wait_for_streams_that_take_one_meanwhile(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in another thread, while the stream that copies is told to wait for others."""
+    made, streams, users = CuPy().ahead(lambda: kept((3,))), CuPy()._streams, list[int]()
+    follow = streams.follow
+
+    def taking(later: Any, earlier: Any) -> None:
+        follow(later, earlier)
+        if not users:
+            users.append(0)
+            with CuPy().stream():
+                users[0] = current()
+                made()
+
+    monkeypatch.setattr(streams, "follow", taking)
+    for _ in range(2):
+        CuPy().ahead(lambda: kept((3,)))
+    assert (streams._copying.stream.ptr, users[0]) in order.waits()
