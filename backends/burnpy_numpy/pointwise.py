@@ -358,9 +358,9 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
                 size = x.size
                 if size != y.size and (found := _small.get((OPERATION, x.shape, y.shape, x.dtype))) and not executed:
                     function, shape, dtype, rows, columns = found
-                    out = _empty(shape, dtype)
-                    if not function(x, y, out, 0, rows, rows, columns):  # else refused, see `ENTRIES`
-                        return out
+                    few = _empty(shape, dtype)
+                    if not function(x, y, few, 0, rows, rows, columns):  # else refused, see `ENTRIES`
+                        return few
                 if (
                     used or size * y.size >= LARGE
                     if size != y.size

@@ -119,6 +119,26 @@ class NumPyPrograms(ArrayBackend):
 
         It returns None without a kernel for it.
         """
+        dtype = xs[0].dtype
+        key = formula, len(numbers), dtype, tuple([x.shape if x.dtype is dtype else None for x in xs])
+        try:
+            found = _joined[key]
+        except KeyError:
+            if len(_joined) >= _MOST_JOINED:
+                _joined.clear()
+            found = _joined[key] = self._kernel_of_parts(formula, xs, numbers)
+        if found is None:
+            return None
+        kernel, parts = found
+        if _joins(kernel.program):
+            return tuple(kernel.outputs(parts.arrays(xs), (parts.shape,), parts.rows, parts.columns, numbers))
+        outs = kernel(parts.arrays(xs), numbers, parts.rows, parts.columns)
+        return tuple([out.reshape(parts.shape if out.size > 1 else ()) for out in outs])
+
+    def _kernel_of_parts(
+        self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...]
+    ) -> tuple[Kernel, Layout] | None:
+        """Return the kernel of `_fused_parts`, and the layout of its arrays."""
         if singles := min(x.size for x in xs) == 1 and self.fuses(xs):
             shape = next(x.shape for x in xs if x.size > 1)
             extents = tuple(["full" if x.size > 1 else "column" for x in xs])
@@ -128,8 +148,12 @@ class NumPyPrograms(ArrayBackend):
         kernel = None if parts is None else formula_kernel(formula, xs, len(numbers), parts.extents)
         if parts is None or kernel is None or not (singles or _joins(kernel.program)):
             return None
-        outs = kernel(parts.arrays(xs), numbers, parts.rows, parts.columns)
-        return tuple([out.reshape(parts.shape if out.size > 1 else ()) for out in outs])
+        return kernel, parts
+
+
+_joined: dict[tuple[Any, ...], tuple[Kernel, Layout] | None] = lookup()
+_MOST_JOINED = 1 << 12
+"""The number of formulas and shapes from which these kernels are looked for anew."""
 
 
 @cache

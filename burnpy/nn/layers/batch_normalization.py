@@ -80,20 +80,16 @@ def batch_norm(
     d: Any = x._device
     factor = d.full(mean.shape, 1.0, x.dtype) if weight is None else weight._primitive
     summand = d.full(mean.shape, 0.0, x.dtype) if bias is None else bias._primitive
-    (scale,) = d.fused(_scale, (var._primitive, factor), (float(number(x, eps, "batch_norm")),))
-    of_channels = [mean._primitive, scale, summand]
+    of_channels = [mean._primitive, var._primitive, factor, summand]
     if len(shape) > 2:
         of_channels = [d.reshape(value, across(shape)) for value in of_channels]
-    (out,) = d.fused(_normalized, (x._primitive, *of_channels))
+    (out,) = d.fused(_normalized, (x._primitive, *of_channels), (float(number(x, eps, "batch_norm")),))
     return x._like(out)
 
 
-def _scale(b: Any, var: Float, weight: Float, eps: float) -> tuple[Float]:
-    return (b.mul(b.rsqrt(b.add(var, eps)), weight),)
-
-
-def _normalized(b: Any, x: Float, mean: Float, scale: Float, bias: Float) -> tuple[Float]:
+def _normalized(b: Any, x: Float, mean: Float, var: Float, weight: Float, bias: Float, eps: float) -> tuple[Float]:
     """Subtract first: x · scale and mean · scale are rounded by more than the deviations if these are small."""
+    scale = b.mul(b.rsqrt(b.add(var, eps)), weight)
     return (b.add(b.mul(b.sub(x, mean), scale), bias),)
 
 
