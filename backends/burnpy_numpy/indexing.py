@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from burnpy.backend.dtypes import float32, int64
+from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.operations.indexing import out_of_bounds
 from burnpy.backend.primitives import Key, Shape, below, value_range
@@ -29,6 +29,8 @@ _MIN_ROW = 16
 """The least length for which rows are combined as rows, not element by element."""
 _MAX_ROUNDS = 4
 """The number of rows with one index up to which the first rows of all indices are combined at once, then the second."""
+_MANY_EACH = 2048
+"""The number of indices for each element, on average, from which float32 are added in float64."""
 _MIN_ELEMENTS = 512
 """The least number of moved elements for which kernels are used."""
 _MIN_SCATTERED = 16
@@ -129,6 +131,12 @@ class NumPyIndexing(ArrayBackend):
         return total
 
 
+def adds_many(x: Any, dim: int, index: Any) -> bool:
+    """Return whether so many float32 are added to each element that they are summed in float64: their roundings would
+    add up, and the sums take little memory beside them."""
+    return x.dtype is float32 and (index.size if index.ndim == 1 else index.shape[dim]) >= _MANY_EACH * x.shape[dim] > 0
+
+
 def _combined(reduce: str, out: Any, dim: int, index: Any, src: Any) -> bool:
     """Combine slices of src in place with those of ``out`` at a 1-d index; return whether there is a kernel for it."""
     kernels = None if src.size < _MIN_ELEMENTS else family_kernels("indexing")
@@ -159,6 +167,11 @@ def combine_at(f: Any, out: Any, dim: int, index: Any, src: Any) -> None:
 
     `numpy.ufunc.at` is fast for 1-d arrays only, so larger arrays are flattened, with an index for each element.
     """
+    if f is _add and adds_many(out, dim, index):
+        wide = out.astype(float64)
+        combine_at(f, wide, dim, index, src.astype(float64))
+        out[...] = wide
+        return
     if src.size <= _MAX_UNFLATTENED or out.ndim == 1 or not out.flags.c_contiguous:
         key: Any = (*(slice(None),) * dim, index)
         f.at(out, key, src)

@@ -142,3 +142,14 @@ def test_results_do_not_depend_on_how_work_is_divided(case: str, monkeypatch: py
     ranges = one_by_one(monkeypatch)
     np.testing.assert_array_equal(D.scatter_add(x, dim, index, src), wanted)
     assert max(ranges) > 1
+
+
+def test_roundings_of_many_additions_do_not_add_up() -> None:
+    """Those of float32 to one element, which are wrong by a thousandth if one follows the other."""
+    index, ones = np.zeros(400_000, np.int64), np.full((400_000, 2), 0.1, "float32")
+    wanted = [[4e4, 4e4], [0.0, 0.0]]
+    for add in (D.index_add, lambda *args: without("index_add", *args)):
+        np.testing.assert_allclose(add(np.zeros((2, 2), "float32"), 0, index, ones), wanted, rtol=1e-6)
+        np.testing.assert_allclose(add(np.zeros(2, "float32"), 0, index, ones[:, 0]), [4e4, 0.0], rtol=1e-6)
+    found = D.scatter_add(np.zeros((2, 2), "float32"), 0, np.zeros((400_000, 2), np.int64), ones)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
+from burnpy_numpy.indexing import adds_many
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_width
@@ -39,9 +40,12 @@ def scattered(x: Any, dim: int, index: Any, src: Any, combine: str) -> Any:
     dtype = _MOVED.get(x.itemsize) if combine == "set" else x.dtype.name if x.dtype in _DTYPES else None
     if dtype is None or not _suits(x, index, dim) or src.dtype is not x.dtype or src.shape != index.shape:
         return None
-    kernel = template_kernel(scatter, dtype, combine, _inner(x, dim) > 1)
-    out = copied(x)
-    return out if kernel is not None and _ran(kernel, src, out, dim, index, x.shape) else None
+    wide = combine == "add" and adds_many(x, dim, index)
+    kernel = template_kernel(scatter, dtype, "add_wide" if wide else combine, _inner(x, dim) > 1)
+    out = x.astype(float64, order="C") if wide else copied(x)
+    if kernel is None or not _ran(kernel, src, out, dim, index, x.shape):
+        return None
+    return out.astype(float32) if wide else out
 
 
 def combined(reduce: str, out: Any, dim: int, index: Any, src: Any) -> bool:
@@ -55,16 +59,19 @@ def combined(reduce: str, out: Any, dim: int, index: Any, src: Any) -> bool:
         or src.shape != (*out.shape[:dim], len(index), *out.shape[dim + 1 :])
     ):
         return False
-    inner = _inner(out, dim)
+    inner, wide = _inner(out, dim), combine == "add" and adds_many(out, dim, index)
+    total, combine = (out.astype(float64), "add_wide") if wide else (out, combine)
     if inner == 1:
         kernel = template_kernel(scatter, dtype, combine, False)
     else:
-        width = block_width(inner, _BYTES // dtype.itemsize)
+        width = block_width(inner, _BYTES // total.dtype.itemsize)
         kernel = template_kernel(scatter_runs, dtype, combine, width)
     if kernel is None:
         return False
-    if not _ran(kernel, src, out, dim, index, out.shape):
+    if not _ran(kernel, src, total, dim, index, out.shape):
         raise IndexError(f"an index into {out.shape[dim]} slices is out of range")
+    if wide:
+        out[...] = total
     return True
 
 
@@ -106,7 +113,8 @@ def scatter(dtype: str, combine: str, nested: bool) -> str:
 
     Args:
         dtype: the dtype of x: float32, float64, or int64, which is only added; to write, one of `_MOVED`.
-        combine: "add", "mul", "max" or "min"; "set" to write the last of the elements with one index.
+        combine: "add", "mul", "max" or "min"; "add_wide" to add float32 to float64; "set" to write the last of the
+            elements with one index.
         nested: whether ``inner`` is not 1.
     """
     return _by_index(dtype, combine, nested)
@@ -117,7 +125,7 @@ def scatter_runs(dtype: str, combine: str, width: int) -> str:
 
     Args:
         dtype: the dtype of x: float32, float64, or int64, which is only added.
-        combine: "add", "mul", "max" or "min".
+        combine: "add", "mul", "max" or "min"; "add_wide" to add float32 to float64.
         width: the number of elements of a vector.
     """
     w = Loops(width, 4, 4)
@@ -200,6 +208,10 @@ def _combine(w: Loops, dtype: str, combine: str, x: str, out: str, here: str, th
     target, new = w.element(out, there, dtype), w.load(w.element(x, here, dtype), dtype, mask)
     if combine == "set":
         w.store(new, target, mask)
+        return
+    if combine == "add_wide":
+        target, new, dtype = w.element(out, there, "float64"), w.convert("fpext", new, "float64"), "float64"
+        w.store(w.add(w.load(target, dtype, mask), new), target, mask)
         return
     old = w.load(target, dtype, mask)
     op = "add" if dtype == "int64" else COMBINE[combine]
