@@ -98,13 +98,13 @@ class _Rows(Loops):
 
     def __init__(self, dtype: str, width: int, bits: int, tile: int) -> None:
         super().__init__(width, 4, 5)
-        self.dtype, self.bits, self.tile, self.count = dtype, bits, tile, self.sizes[4]
+        self.dtype, self.int_bits, self.tile, self.group = dtype, bits, tile, self.sizes[4]
         self.zero = self.constant(0.0, dtype)
-        self.size = self.times(self.count, 8 // bits)
-        self.whole = self.times(self.assign(f"sdiv i64 {self.count}, {width}"), width)
-        self.turns = self.times(self.assign(f"sdiv i64 {self.count}, {width * _UNROLLED}"), _UNROLLED)
+        self.size = self.times(self.group, 8 // bits)
+        self.whole = self.times(self.assign(f"sdiv i64 {self.group}, {width}"), width)
+        self.turns = self.times(self.assign(f"sdiv i64 {self.group}, {width * _UNROLLED}"), _UNROLLED)
         lanes = ", ".join(f"i64 {k}" for k in range(width))
-        counted = self.splat(self.minus(self.plus(self.whole, width), self.count), "int64")
+        counted = self.splat(self.minus(self.plus(self.whole, width), self.group), "int64")
         self.last = self.assign(f"icmp uge <{width} x i64> <{lanes}>, {counted.text}")
         """The mask of the lanes of a last vector that are not in whole vectors before it."""
 
@@ -123,16 +123,16 @@ class _Rows(Loops):
                 self.add_vector(packed, xs, sums, self.plus(at, k * self.width), k)
         with self.loop(self.turns, self.assign(f"sdiv i64 {self.whole}, {self.width}")) as j:
             self.add_vector(packed, xs, sums, self.times(j, self.width), 0)
-        with self.inside(0, self.minus(self.count, self.whole)):
-            self.add_vector(packed, xs, sums, self.minus(self.count, str(self.width)), 1, self.last)
+        with self.inside(0, self.minus(self.group, self.whole)):
+            self.add_vector(packed, xs, sums, self.minus(self.group, str(self.width)), 1, self.last)
         return sums
 
     def add_vector(
         self, packed: str, xs: list[str], sums: list[list[str]], at: str, k: int, mask: str | None = None
     ) -> None:
         """Add the products of a vector of ints to the k-th sums."""
-        for part, ints in enumerate(_converted(self, self.element(packed, at, "int8"), self.bits, self.dtype)):
-            place = at if part == 0 else self.plus(at, self.count)
+        for part, ints in enumerate(_converted(self, self.element(packed, at, "int8"), self.int_bits, self.dtype)):
+            place = at if part == 0 else self.plus(at, self.group)
             for x, mine in zip(xs, sums, strict=True):
                 total = mine[k % len(mine)]
                 value = self.load(self.element(x, place, self.dtype), self.dtype, mask)
