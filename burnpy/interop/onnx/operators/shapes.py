@@ -443,4 +443,6 @@ def _updated(g: GraphWriter, x: Operand, dim: int, index: Any, src: Operand, red
 
 write_scatter_add, write_index_add = partial(write_scatter, reduction="add"), partial(write_index_put, reduction="add")
 _COMBINED = {name: reduction for reduction, name in REDUCTIONS.items()}
-write_index_reduce = rule(lambda g, *args: write_index_put(g, *args[:-1], reduction=_COMBINED[args[-1]]))
+write_index_reduce = rule(
+    lambda g, x, dim, index, src, reduce: write_index_put(g, x, dim, index, src, _COMBINED[reduce])
+)
