@@ -82,14 +82,11 @@ class FloatParts(TensorBase[B]):
         >>> mantissa.tolist(), exponent.tolist()
         ([0.75, -0.5], [2, -2])
         """
-        b, d, x = self._backend, self._device.discrete, self._primitive
-        _, _, bits, lowest, *_ = DTYPES[self.dtype.name]
-        size = b.detach(b.abs(x))
-        powers = b.from_numpy(np.ldexp(1.0, np.arange(lowest, 3 - bits - lowest)).astype(self.dtype))
-        place = b.searchsorted(powers, b.reshape(size, (math.prod(self.shape),)), True)
-        regular = d.bitwise_and(b.isfinite(size), b.gt(size, 0.0))
-        exponent = d.where(regular, d.add(d.reshape(place, self.shape), lowest), 0)
-        return Mantissas(self._like(_scaled(self, d.neg(exponent))), self._int(d.cast(exponent, int32)))
+        b, x = self._backend, self._primitive
+        narrow = has_few_exponents(x.dtype)
+        mantissa, exponent = b.fused(_mantissa_and_exponent, (b.cast(x, float32) if narrow else x,))
+        mantissa = b.cast(mantissa, x.dtype) if narrow else mantissa
+        return Mantissas(self._like(mantissa), self._int(b.to_int(b.detach(exponent), int32)))
 
     def addcdiv(self, tensor1: Self, tensor2: Self, *, value: float = 1) -> Self:
         """Return the sum x + value · tensor1 / tensor2.
@@ -197,6 +194,22 @@ def _sum_with_quotient(b: Any, x: Float, first: Float, second: Float, factor: fl
 
 def _step(b: Any, x: Float, values: Float) -> tuple[Float]:
     return (b.where(b.eq(x, 0.0), values, b.to_float(b.gt(x, 0.0), x.dtype)),)
+
+
+def _mantissa_and_exponent(b: Any, x: Float) -> tuple[Float, Float]:
+    """Multiply by powers of two, which is exact, until the magnitude is from 0.5 on and below 1."""
+    steps = [1 << k for k in reversed(range(7 if x.dtype.itemsize <= 4 else 10))]
+    mantissa, exponent = x, b.full(x.shape, 0.0, x.dtype)
+    regular = b.discrete.bitwise_and(b.isfinite(x), b.ne(x, 0.0))
+    for step in (*steps, 1):
+        large = b.ge(b.abs(mantissa), 2.0 ** (step - 1))
+        mantissa = b.where(large, b.mul(mantissa, 2.0**-step), mantissa)
+        exponent = b.where(large, b.add(exponent, float(step)), exponent)
+    for step in (steps[0], *steps):
+        small = b.lt(b.abs(mantissa), 2.0**-step)
+        mantissa = b.where(small, b.mul(mantissa, 2.0**step), mantissa)
+        exponent = b.where(small, b.sub(exponent, float(step)), exponent)
+    return mantissa, b.where(regular, exponent, 0.0)
 
 
 def _behind_the_point(b: Any, x: Float) -> tuple[Float]:
