@@ -209,7 +209,7 @@ def _mantissa_and_exponent(b: Any, x: Float) -> tuple[Float, Float]:
         small = b.lt(b.abs(mantissa), 2.0**-step)
         mantissa = b.where(small, b.mul(mantissa, 2.0**step), mantissa)
         exponent = b.where(small, b.sub(exponent, float(step)), exponent)
-    return mantissa, b.where(regular, exponent, 0.0)
+    return b.where(regular, mantissa, x), b.where(regular, exponent, 0.0)
 
 
 def _behind_the_point(b: Any, x: Float) -> tuple[Float]:

@@ -255,6 +255,7 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("erfinv at -1", lambda x: x.erfinv(), [[-1.0, 0.0]], [[INF, np.sqrt(np.pi) / 2]]),
     ("trunc and frac", lambda x: x.trunc() + 3 * x.frac(), [[1.5, -2.0]], [[3, 3]]),
     ("heaviside at 0", lambda x, y: x.heaviside(y), [[0.0, 1.0, -1.0], [5.0, 5.0, 5.0]], [[0, 0, 0], [1, 0, 0]]),
+    ("frexp at 0", lambda x: x.frexp().mantissa, [[0.0, 3.0, INF]], [[1, 0.25, 1]]),
     ("nan_to_num", lambda x: x.nan_to_num(), [[NAN, INF, -INF, 1.0]], [[0, 0, 0, 1]]),
     ("logit at 0", lambda x: x.logit(), [[0.0, 0.5]], [[INF, 4]]),
     ("logit at 1", lambda x: x.logit(), [[1.0, 0.5]], [[INF, 4]]),

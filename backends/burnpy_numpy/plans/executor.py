@@ -26,7 +26,7 @@ from burnpy.backend.plans.signature import Signature
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 from burnpy_numpy.allocator import return_freed_memory
-from burnpy_numpy.kernels.kernel import LEAST, contiguous, family_kernels, program_kernel
+from burnpy_numpy.kernels.kernel import LEAST, TRANSPOSED, contiguous, family_kernels, program_kernel
 from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.matmul import MAX_SINGLE_THREADED, shares_products
 from burnpy_numpy.numpy_calls import quietly, run
@@ -351,13 +351,15 @@ class NumPyExecutor(Executor):
         out[(*(slice(None),) * dim, index)] = src
         return out
 
-    def view(self, node: Node, name: str) -> str | None:
+    def view(self, node: Node, name: str, contiguous: bool = False) -> str | None:
         """Return the expression of a slice, a permutation or a reshaped array."""
         if node.name == "slice":
             return f"{name}[{_index(node.args[1])}]"
         if node.name == "permute":
             return f"{name}.transpose({tuple(node.args[1])})"
-        return f"{name}.reshape({tuple(node.args[1])})" if node.name == "reshape" else None
+        if node.name != "reshape" or (math.prod(node.results.shape) >= TRANSPOSED and not contiguous):
+            return None  # a transposed array is copied by a kernel
+        return f"{name}.reshape({tuple(node.args[1])})"
 
     def may_overwrite(self, x: Any) -> bool:
         """Return whether an array is C-contiguous memory of its own that can be written to."""

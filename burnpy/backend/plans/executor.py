@@ -283,12 +283,13 @@ class Executor(Protocol):
         """Return the part of an array that a key selects, as a view."""
         return x[(*key, ...)]
 
-    def view(self, node: Node, name: str) -> str | None:
+    def view(self, node: Node, name: str, contiguous: bool = False) -> str | None:
         """Return an expression for a view that takes less time than the operation; None if there is none.
 
         Args:
             node: a node of a view.
             name: the name of the array.
+            contiguous: whether it is known to be C-contiguous.
         """
         return None
 

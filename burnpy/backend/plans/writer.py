@@ -373,7 +373,7 @@ class Writer:
                 own = f"v{node.results.number}"
                 self._kept[node.results.number] = self.storage.view(own, method, name, node.args[1:], view)
                 return True
-        expression = self.executor.view(node, name)
+        expression = self.executor.view(node, name, node.args[0].number in self._contiguous)
         if expression is None:
             return False
         if node.args[0].number in self._kept or self._run.writes(name):  # which may copy what the run is to write
