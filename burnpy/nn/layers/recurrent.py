@@ -85,8 +85,9 @@ class RecurrentCell(Module[B]):
 
     def _zero_state(self, leading: Shape, x: Tensor[B]) -> tuple[Tensor[B], ...]:
         """Return the parts of a state of zeros, of the leading dimensions, on x's device; those of one size are one."""
+        device: Any = x._device
         dtype, sizes = self.weight_hh.value.dtype, self.state_sizes
-        zeros = {size: Tensor.zeros((*leading, size), dtype=dtype, device=x._device) for size in {*sizes}}
+        zeros = {size: x._like(device.full((*leading, size), 0.0, dtype)) for size in {*sizes}}
         return tuple([zeros[size] for size in sizes])
 
     def _checked_state(
