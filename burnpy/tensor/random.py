@@ -295,10 +295,11 @@ def uniform_values(
     samples = device.random_uniform(drawn_from(generator, device, operation), shape, dtype)
     if (low, high) == (0.0, 1.0):
         return samples
-    scaled = device.add(device.mul(samples, high - low), low)
+    samples = device.mul(samples, high - low)  # under one name, so that no more than two are in memory
+    samples = device.add(samples, low)
     with np.errstate(all="ignore"):
         below = float(np.nextafter(dtype.type(high), dtype.type(low)))  # rounding must not reach high
-    return device.minimum(scaled, max(below, low)) if high > low else scaled
+    return device.minimum(samples, max(below, low)) if high > low else samples
 
 
 def normal_values(

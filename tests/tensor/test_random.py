@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import threading
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -138,6 +139,24 @@ def test_distributions(dtype: str) -> None:
     assert b.dtype == u.dtype
     assert set(b.tolist()) == {0.0, 1.0}
     assert abs(b.double().to_numpy().mean() - 0.25) < 0.02
+
+
+@every_row(
+    "draw",
+    [
+        lambda shape: Tensor[NumPy].uniform(shape, -1.0, 2.0),
+        lambda shape: Tensor[NumPy].normal(shape, 1.0, 2.0),
+    ],
+)
+def test_samples_take_twice_the_memory_of_the_result(draw: Callable[[Any], Any]) -> None:
+    draw((4,))
+    tracemalloc.start()
+    try:
+        x = draw((1 << 18,))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.1 * x.to_numpy().nbytes
 
 
 def test_uniform_never_reaches_high() -> None:

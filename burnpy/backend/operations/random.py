@@ -60,7 +60,7 @@ class Random(OperationsBase):
     def random_normal(self, generator: np.random.Generator, shape: Shape, dtype: DType) -> Float:
         """Sample from the normal distribution with mean 0 and variance 1."""
         sample = generator.standard_normal(shape, dtype=np.float64 if dtype == np.float64 else np.float32)
-        return self.from_numpy(np.asarray(sample).astype(dtype))
+        return self.from_numpy(np.asarray(sample).astype(dtype, copy=False))
 
     @derived(NONDIFFERENTIABLE, batch=DRAWN, onnx="refused")
     def random_exponential(self, generator: np.random.Generator, shape: Shape, dtype: DType) -> Float:
