@@ -36,6 +36,16 @@ def close(found: Any, wanted: Any) -> None:
     np.testing.assert_allclose(found.to_numpy(), wanted, 1e-9, 1e-9)
 
 
+def test_eigenvalues_of_real_matrices_are_real_or_exact_pairs() -> None:
+    x = Tensor[Autodiff[NumPy]].from_data(np.random.default_rng(0).normal(size=(4, 5, 5)))
+    values = [linalg.eigvals(x), linalg.eig(x).eigenvalues, linalg.eig(x.require_grad()).eigenvalues]
+    for found in values:
+        found = found.to_numpy()
+        real = (abs(found.imag) < 1e-9).sum(1)
+        assert ((found.imag == 0).sum(1) == real).all()
+        assert (np.sort_complex(found) == np.sort_complex(found.conj())).all()
+
+
 def test_solve_takes_vectors_and_broadcasts() -> None:
     a, b = square(2, 3, 3), rng.normal(size=(3, 4))
     close(linalg.solve(tensor(a), tensor(b)), np.linalg.solve(a, np.broadcast_to(b, (2, 3, 4))))
