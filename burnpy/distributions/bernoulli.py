@@ -241,8 +241,8 @@ class RelaxedBernoulli(OfSuccesses[B], Reparametrized[B]):
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return `cdf`; at the ends by powers, whose slopes are not 0 · inf."""
         t, logits, zero, one = self.temperature, self.logits, value == 0.0, value == 1.0
-        low = value.where(zero, 0.0).pow(t) * (-logits).clamp(None, 80.0).exp()
-        high = 1.0 - (1.0 - value.where(one, 1.0)).pow(t) * logits.clamp(None, 80.0).exp()
+        low = value.where(zero, 1.0).pow(t) * (-logits).clamp(None, 80.0).exp()
+        high = 1.0 - (1.0 - value.where(one, 0.0)).pow(t) * logits.clamp(None, 80.0).exp()
         inside = (t * value.masked_fill(zero | one, 0.5).logit() - logits).sigmoid()
         return low.where(zero, high.where(one, inside))
 

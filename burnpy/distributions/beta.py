@@ -229,7 +229,7 @@ class Kumaraswamy(Reparametrized[B]):
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         a, c, zero = self.concentration1, self.concentration0, value == 0.0
-        at_zero = c * value.where(zero, 0.0).pow(a)  # whose slope is the density
+        at_zero = c * value.where(zero, 1.0).pow(a)  # whose slope is the density
         return at_zero.where(zero, computed("Kumaraswamy.cdf", _kumaraswamy_cdf, value.where(~zero, 1.0), a, c))
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:

@@ -131,7 +131,7 @@ class Weibull(Reparametrized[B]):
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         """Return 1 - exp(-(x / scale)ᵏ); at 0 by two powers, whose slopes are not 0 · inf."""
         k, zero = self.concentration, value == 0.0
-        at_zero = value.where(zero, 0.0).pow(k) * self.scale.pow(-k.clamp(None, 1.0))  # for k > 1, 0 with a slope of 0
+        at_zero = value.where(zero, 1.0).pow(k) * self.scale.pow(-k.clamp(None, 1.0))  # for k > 1, 0 with a slope of 0
         power = k * log_quotient(value.where(~zero, self.scale), self.scale)
         exponent = at_zero.where(zero, power.clamp(None, 7.0).exp())  # beyond, exp(-e⁷) is 0, and so is its slope
         return -(-exponent).expm1()

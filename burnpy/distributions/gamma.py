@@ -78,7 +78,7 @@ class Gamma(Reparametrized[B]):
         a, rate, zero = self.concentration, self.rate, value == 0.0
         one = a.clamp(None, 1.0)  # for a > 1 it is 0 with a slope of 0
         factor = (one * rate.log() - (one + 1.0).lgamma()).exp()
-        at_zero = value.where(zero, 0.0).pow(a) * factor  # so that no slope is 0 · inf
+        at_zero = value.where(zero, 1.0).pow(a) * factor  # so that no slope is 0 · inf
         return at_zero.where(zero, gammainc(a, rate * value.where(~zero, 1.0)))
 
     def _icdf(self, probability: Tensor[B]) -> Tensor[B]:

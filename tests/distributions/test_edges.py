@@ -390,6 +390,28 @@ def test_distribution_functions_at_the_ends(family: Family) -> None:
             np.testing.assert_allclose(ours.icdf(T.from_data(p)).to_numpy(), theirs.ppf(p), 1e-12)
 
 
+@every_row(
+    ("make", "value"),
+    [
+        (lambda a: d.Gamma(a, 1.0), 0.7),
+        (lambda a: d.Chi2(2.0 * a), 0.7),
+        (lambda a: d.Weibull(2.0, a), 0.7),
+        (lambda a: d.Kumaraswamy(a, 2.0), 0.7),
+        (lambda a: d.RelaxedBernoulli(a, logits=0.3), 0.7),
+    ],
+)
+def test_mixed_derivatives_of_densities_that_are_infinite_at_an_end(make: Callable[[Any], Any], value: float) -> None:
+    """By the value and a shape below 1; and the second one of a quantile by the shape, which is found through them."""
+    a, x = f64(0.4), f64(value)
+    slope: Any = func.grad(lambda x, a: make(a).cdf(x))
+    density = func.grad(lambda a: make(a).log_prob(x).exp())(a).item()
+    assert func.grad(lambda a: slope(x, a))(a).item() == pytest.approx(density, rel=1e-9)
+    rate: Any = func.grad(lambda a: make(a).icdf(x))
+    step = 1e-5
+    expected = (rate(a + step) - rate(a - step)).item() / (2 * step)
+    assert func.grad(rate)(a).item() == pytest.approx(expected, rel=1e-5)
+
+
 def test_quantiles_and_tails_of_student_t_do_not_overflow() -> None:
     for df, p, expected in ((0.3, 1e-60, -3.0071858087911e198), (1.0, 1e-300, -3.1830988618379e299)):
         quantile = d.StudentT(f64(df)).icdf(f64(p))
