@@ -385,8 +385,16 @@ def _laplaces(p: Laplace[B], q: Laplace[B]) -> Tensor[B]:
 
 @register_kl(Cauchy, Cauchy)
 def _cauchys(p: Cauchy[B], q: Cauchy[B]) -> Tensor[B]:
-    distance = (p.loc - q.loc).hypot(p.scale - q.scale)
-    return computed("kl", log1p_of_square, distance, 2.0 * p.scale.sqrt() * q.scale.sqrt())
+    scale = 2.0 * p.scale.sqrt() * q.scale.sqrt()
+    return computed("kl", _log1p_of_squares, p.loc - q.loc, p.scale - q.scale, scale)
+
+
+def _log1p_of_squares(b: Any, x: Float, y: Float, scale: Float) -> Float:
+    """log(1 + (x² + y²) / scale²); near 0 without the root of the sum, which has no second derivatives there."""
+    near = b.discrete.bitwise_and(b.lt(b.abs(x), scale), b.lt(b.abs(y), scale))
+    squares = [b.square(b.div(b.where(near, part, 0.0), scale)) for part in (x, y)]
+    distance = b.hypot(b.where(near, scale, x), b.where(near, scale, y))
+    return b.where(near, b.log1p(b.add(squares[0], squares[1])), log1p_of_square(b, distance, scale))
 
 
 @register_kl(Gumbel, Gumbel)

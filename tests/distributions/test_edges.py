@@ -489,6 +489,21 @@ NEAR: dict[str, Any] = {
 }
 
 
+@every_row(
+    ("make", "information"),
+    [
+        (lambda p: d.Cauchy(p, p + 1.0), 1.0),
+        (lambda p: d.HalfCauchy(p + 1.0), 0.5),
+        (lambda p: d.Normal(p, p + 1.0), 3.0),
+        (lambda p: d.Gumbel(0.0 * p, (1.0 + p).reciprocal()), 1.8236806608528794),
+        (lambda p: d.Exponential(p + 1.0), 1.0),
+    ],
+)
+def test_the_second_derivative_of_a_divergence_is_the_information(make: Any, information: float) -> None:
+    at, slope = f64(0.0), func.grad(lambda q: d.kl(make(f64(0.0)), make(q)))
+    assert func.grad(slope)(at).item() == pytest.approx(information, rel=1e-12)
+
+
 @every_row("name", NEAR)
 def test_divergences_of_nearly_equal_distributions(name: str) -> None:
     """They are not negative, have their digits in float32, and are 0 of a distribution itself."""
