@@ -339,7 +339,8 @@ def _is_long(shape: Shape, grad: Any) -> bool:
 
 def _most_members(*images: Any) -> int:
     """Return how many members of batches one launch takes: kernels, and those that copy, count pixels in 32 bits."""
-    return max(1, _MOST_PIXELS // max(1, *[math.prod(x.shape[2:]) for x in images]))
+    pixels: int = max([1, *[math.prod(x.shape[2:]) for x in images]])
+    return max(1, _MOST_PIXELS // pixels)
 
 
 def _pixels(x: Any) -> Any:
