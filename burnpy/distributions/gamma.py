@@ -74,6 +74,7 @@ class Gamma(Reparametrized[B]):
         a, rate = self.concentration, self.rate
         return gamma_entropy(a) - rate.log()
 
+    @in_double
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         a, rate, zero = self.concentration, self.rate, value == 0.0
         one = a.clamp(None, 1.0)  # for a > 1 it is 0 with a slope of 0
@@ -180,6 +181,7 @@ class InverseGamma(Reparametrized[B]):
         a, rate = self.concentration, self.rate
         return gamma_entropy(a) + rate.log() - 2.0 * a.digamma()
 
+    @in_double
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
         zero = value == 0.0
         return gammaincc(self.concentration, self.rate / value.where(~zero, 1.0)).masked_fill(zero, 0.0)
