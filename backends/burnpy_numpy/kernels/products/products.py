@@ -15,6 +15,7 @@ import numpy as np
 import burnpy_numpy.cpu_threads as threads
 from burnpy.backend.dtypes import float32, int32
 from burnpy.backend.primitives import Shape
+from burnpy.backend.runtime import executed
 from burnpy_numpy.kernels.compiler.entry import code_of
 from burnpy_numpy.kernels.compiler.target import has_amx, has_dot_products, target
 from burnpy_numpy.kernels.kernel import template_kernel
@@ -143,16 +144,15 @@ class Product(NamedTuple):
         if self.keeps:
             self, b = with_kept_panels(self, b)  # the same product of other memory
         start, spread = (_ZEROS, -1 if adds else 0) if bias is None else (bias, 1)
-        kernel = self.kernel
-        sizes = (*self.sizes, spread, *(following or _ALONE))
-        several = self.parts > 1
-        memory = workspace(threads.COUNT if several else 1)
-        table = (a, b, c, start, memory, *self.places, arrays)
-        if several:
+        kernel, after = self.kernel, following or _ALONE
+        if self.parts > 1:
+            memory = workspace(threads.COUNT)
+            table, sizes = (a, b, c, start, memory, *self.places, arrays), (*self.sizes, spread, *after)
             share(kernel.function, table, sizes, self.parts, self.each, 4, memory.strides[0])
-        else:
-            kernel.function(0, 1, 9, *table, *sizes)
-        kernel.note()
+        else:  # without a tuple more
+            kernel.function(0, 1, 9, a, b, c, start, workspace(), *self.places, arrays, *self.sizes, spread, *after)
+        if executed:
+            kernel.note()
 
     def run_with_sum(self, a: Any, b: Any, c: Any, total: Any) -> None:
         """Write the product of two matrices into memory, and the sum of B's rows into ``total``."""
