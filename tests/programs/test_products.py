@@ -26,6 +26,7 @@ from tests.kernels import needs_kernels, needs_products
 from tests.rows import every_row
 
 pytest.importorskip("llvmlite")
+import burnpy_numpy.plans.executor  # noqa: F401  # it has the store of packed weights before a test replaces that
 from burnpy_numpy.kernels import packed_weights
 from burnpy_numpy.kernels.compiler.target import has_amx, target
 from burnpy_numpy.kernels.products import products
