@@ -94,6 +94,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     "igamma of a number": ("igamma", (x(70, 90, low=0.1, high=60.0), 3.5), ("igamma",)),
     "zeta": ("zeta", (x(70, 90, low=1.1, high=9.0), x(70, 90, low=0.1, high=9.0)), ("zeta",)),
     "squared_difference": ("squared_difference", (x(70, 90), x(70, 90, low=-0.9)), ("squared_difference",)),
+    "nextafter": ("nextafter", (x(70, 90), x(70, 90, low=-0.9)), ("nextafter",)),
     "xlog1py": ("xlog1py", (x(70, 90), x(70, 90, low=-0.9)), ("xlog1py",)),
     "clamp": ("clamp", (x(70, 90), -1.0, 0.5), ("clamped",)),
     "clamp without a bound": ("clamp", (x(70, 90), None, 0.5), ("clamped",)),
