@@ -244,18 +244,24 @@ class NumPyScans(ArrayBackend):
         return self._call(_running, f, x, dim) if scan is None else scan(x)[0]
 
     def cummax(self, x: Any, dim: int) -> tuple[Any, Any]:
-        if x.size >= MANY and is_half(x.dtype):
-            values, index = self._in_float32(self.cummax, x, dim)
-            return values, index
-        scan = _scan_of("max", x, dim)
-        return super().cummax(x, dim) if scan is None else scan(x)
+        found = self._extremes("max", x, dim)
+        return super().cummax(x, dim) if found is None else found
 
     def cummin(self, x: Any, dim: int) -> tuple[Any, Any]:
-        if x.size >= MANY and is_half(x.dtype):
-            values, index = self._in_float32(self.cummin, x, dim)
-            return values, index
-        scan = _scan_of("min", x, dim)
-        return super().cummin(x, dim) if scan is None else scan(x)
+        found = self._extremes("min", x, dim)
+        return super().cummin(x, dim) if found is None else found
+
+    def _extremes(self, combine: str, x: Any, dim: int) -> tuple[Any, Any] | None:
+        """Return the extremes so far and their indices by a kernel, of 16-bit floats and of small ints in wider
+        dtypes; None without one."""
+        wide = x
+        if x.size >= MANY and x.dtype.itemsize < 8 and not _has_scans(x.dtype):
+            wide = self.cast(x, float32) if is_half(x.dtype) else x.astype(int64)
+        scan = _scan_of(combine, wide, dim)
+        if scan is None:
+            return None
+        values, index = scan(wide)
+        return (values if wide is x else self.cast(values, x.dtype)), index
 
     def cummax_index(self, x: Any, dim: int) -> Any:
         scan = _scan_of("max", x, dim)
@@ -282,18 +288,18 @@ class NumPyScans(ArrayBackend):
         return self._call(accumulated, np.logaddexp, x, dim, float64).astype(x.dtype, copy=False)
 
 
+def _has_scans(dtype: Any) -> bool:
+    """Return whether there are kernels of scans for a dtype; of int64 there are none of recurrences."""
+    return dtype is float32 or dtype is float64 or dtype is int64
+
+
 def _scan_of(combine: str, x: Any, dim: int, reverse: bool = False) -> Callable[..., tuple[Any, Any]] | None:
     """Return the kernel of a scan of x along a dimension; None if there is none, for it or for so few elements.
 
     With ``reverse``, of a scan from the end.
     """
-    one_call = combine in ("add", "mul")
-    ints = x.dtype is int64 and one_call
-    if (
-        x.size < (MANY if one_call else LEAST)
-        or not (x.dtype is float32 or x.dtype is float64 or ints)
-        or x.shape[dim] < 2
-    ):
+    one_call = combine in ("add", "mul") or x.dtype is int64
+    if x.size < (MANY if one_call else LEAST) or not _has_scans(x.dtype) or x.shape[dim] < 2:
         return None
     kernels = family_kernels("ordering")
     return None if kernels is None else kernels.scan_of(combine, x, dim, reverse)

@@ -135,3 +135,22 @@ def test_ints_are_added_and_multiplied_in_int64(shape: tuple[int, ...], dtype: s
             assert found.dtype == np.int64
             np.testing.assert_array_equal(found, function(x, dim, np.int64))
             assert len(noted) == 1
+
+
+@every_row("dtype", ["bool", "int8", "uint8", "int32", "int64", "uint64"])
+@every_row("shape", [(2100,), (70, 41), (12, 30, 60)])
+def test_extremes_of_ints_and_bools(shape: tuple[int, ...], dtype: str, noted: list[Any]) -> None:
+    """With the index of the last element that equals the extreme, at both ends of the dtype, too."""
+    x = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 9, shape).astype(dtype)
+    if dtype != "bool":
+        x.flat[:4] = np.iinfo(dtype).min, 0, np.iinfo(dtype).max, np.iinfo(dtype).min
+    for dim in range(len(shape)):
+        for name, function in {"cummax": np.maximum, "cummin": np.minimum}.items():
+            noted.clear()
+            values, index = getattr(D, name)(x, dim)
+            wanted = function.accumulate(x, dim)
+            assert values.dtype == x.dtype
+            np.testing.assert_array_equal(values, wanted)
+            place = np.arange(shape[dim]).reshape([-1 if d == dim else 1 for d in range(len(shape))])
+            np.testing.assert_array_equal(index, np.maximum.accumulate(np.where(x == wanted, place, 0), dim))
+            assert len(noted) == 1 or dtype == "uint64"  # whose largest numbers int64 does not have

@@ -33,7 +33,7 @@ _MANY = 4
 _PART = 1 << 10
 """The length of the rows into which an array is divided, if it can be, to multiply all its elements. Products of longer
 rows often are subnormal numbers on the way to 0, with which processors multiply slowly."""
-EXTREMES = {"max": "oge", "min": "ole"}
+EXTREMES = {"max": "ge", "min": "le"}
 """The combinations that give the index, too, by the comparison with which a later element takes the place."""
 
 
@@ -115,7 +115,7 @@ def scan(dtype: str, combine: str, width: int, adjacent: bool, reverse: bool) ->
     whole, before lines of other scans replace it.
 
     Args:
-        dtype: float32 or float64; for sums and products also int64.
+        dtype: float32 or float64; except for recurrences also int64.
         combine: "add", "mul", "max", "min" or "recurrence".
         width: the number of scans in a block.
         adjacent: whether the scans of a block lie beside each other, so that their elements are vectors.
@@ -272,8 +272,9 @@ class _Steps:
     def __init__(self, w: Loops, dtype: str, combine: str, reverse: bool) -> None:
         self._w, self._dtype, self._combine, self._reverse = w, dtype, combine, reverse
         self.kind = "int64" if combine in EXTREMES else dtype  # of the array besides x and out
-        start = {"mul": 1.0, "max": -math.inf, "min": math.inf}.get(combine, -0.0)
         self._float = "f" if dtype.startswith("float") else ""
+        least, most = (-math.inf, math.inf) if self._float else (-(1 << 63), (1 << 63) - 1)
+        start = {"mul": 1.0, "max": least, "min": most}.get(combine, -0.0)
         self._wide = "float64" if dtype == "float32" and combine not in EXTREMES else dtype
         self._start = w.constant(start, self._wide)
         self._so_far, self._index = w.variable(self._start), w.variable(w.constant(0, "int64"))
@@ -286,7 +287,11 @@ class _Steps:
         """Add the k-th elements of a block, and return the scans up to them, and the indices of extremes."""
         w, so_far = self._w, self._w.get(self._so_far, self._wide)
         if self._combine in EXTREMES:
-            later = w.binary("or", w.compare(EXTREMES[self._combine], x, so_far), w.compare("uno", x, x))
+            if self._float:
+                later = w.binary("or", w.compare(f"o{EXTREMES[self._combine]}", x, so_far), w.compare("uno", x, x))
+            else:
+                comparison = f"icmp s{EXTREMES[self._combine]} {w.type(x.dtype)} {x.text}, {so_far.text}"
+                later = Vector(w.assign(comparison), "bool")
             now = w.select(later, x, so_far)
             at = w.select(later, w.splat(k, "int64"), w.get(self._index, "int64"))
             w.set(self._so_far, now)
