@@ -298,7 +298,10 @@ def _selected(condition: Any, x: Any, y: Any) -> Any:
     kernel = operation_kernel("where", ("mask_full", "full", "scalar" if number else "full"), dtype, ())
     if kernel is None:
         return None
-    return kernel.alike((condition, x), (float(y),)) if number else kernel.alike((condition, x, y))
+    if not number:
+        return kernel.alike((condition, x, y))
+    value: Any = y
+    return kernel.alike((condition, x), (float(value),))
 
 
 FUNCTION: Any = None

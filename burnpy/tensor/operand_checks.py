@@ -336,7 +336,7 @@ def in_range(device: Any, index: Int, size: int, negative: bool, operation: str,
     elif 0 not in index.shape:
         refused = lambda value: out_of_range(value, size, negative, operation, dim, shape)  # noqa: E731
         whole = _as_int64(d, index)
-        return d.bounded_from_end(whole, size, refused) if negative else d.bounded(whole, low, high, refused, None)  # type: ignore[no-any-return]  # as declared
+        return d.bounded_from_end(whole, size, refused) if negative else d.bounded(whole, low, high, refused, None)
     if index.dtype != int64:
         index = d.cast(index, int64)
     return d.where(d.lt(index, 0), d.add(index, size), index) if negative else index

@@ -236,7 +236,7 @@ class Recorded(Decorator[I], Generic[I]):
 
     def bounded_from_end(self, index: Int, size: int, error: Callable[[int], Exception]) -> Int:
         """Record the check, and the sum where an index is negative, as one call."""
-        return self._as_one("bounded_from_end", (index, size, error), True)  # type: ignore[no-any-return]  # as declared
+        return self._as_one("bounded_from_end", (index, size, error), True)
 
     def statistics_update(
         self, count: Int, averages: Sequence[Float], totals: Sequence[Float], share: float

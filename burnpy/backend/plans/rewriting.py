@@ -130,13 +130,11 @@ class _Layouts:
         return tuple([sorted(left).index(dim) for dim in left])
 
     def _viewed(self, node: Node) -> Dims:
-        x, n = node.args[0], len(node.results.shape)
-        order, dims = self._orders.get(x.number, range(n)), range(n)
-        if node.name == "permute":
-            dims = node.args[1]
-        elif node.name == "mT":
-            dims = (*range(n - 2), n - 1, n - 2)
-        return tuple([order[dim] for dim in dims])
+        order, n = self._orders.get(node.args[0].number), len(node.results.shape)
+        dims: Dims = tuple(node.args[1]) if node.name == "permute" else tuple(range(n))
+        if node.name == "mT":
+            dims = (*dims[:-2], n - 1, n - 2)
+        return dims if order is None else tuple([order[dim] for dim in dims])
 
     def _common(self, node: Node) -> Dims | None:
         """Return the order of all operands of the result's shape, if it is one."""
