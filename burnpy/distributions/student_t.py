@@ -227,15 +227,24 @@ def _log_prob(b: Any, x: Float, df: Float, loc: Float, scale: Float) -> Float:
 
 
 def _fisher_snedecor(b: Any, x: Float, df1: Float, df2: Float) -> Float:
-    """Compute the density of the beta distribution of df1 · x / (df1 · x + df2), times the derivative of that."""
-    inside = b.discrete.bitwise_and(b.gt(x, 0.0), b.lt(x, math.inf))
-    a, c, y = b.mul(df1, 0.5), b.mul(df2, 0.5), b.where(inside, x, 1.0)
+    """Compute the density of the beta distribution of df1 · x / (df1 · x + df2), times the derivative of that.
+
+    Near 0 the power of x has the density's exponent, whose slope would otherwise be a difference of large numbers.
+    """
+    both = b.discrete.bitwise_and
+    inside, a, c, ratio = both(b.gt(x, 0.0), b.lt(x, math.inf)), b.mul(df1, 0.5), b.mul(df2, 0.5), b.div(df1, df2)
+    near = both(both(inside, b.lt(x, 0.1)), both(b.lt(df1, 8.0), b.lt(ratio, 1e30)))
+    y, small = b.where(both(inside, b.discrete.bitwise_not(near)), x, 1.0), b.where(near, x, 0.1)
     odds = b.div(b.mul(df1, y), df2)
     inverse = b.div(df2, b.mul(df1, y))
     log_share, log_rest = b.neg(b.log1p(inverse)), b.neg(b.log1p(odds))
     size = b.sub(b.add(b.log(a), b.log(c)), b.log(b.add(a, c)))
     at_mean = b.add(b.mul(size, 0.5), -HALF_LOG_TAU)
     split = log_split(b, a, c, b.exp(log_share), b.exp(log_rest), log_share, log_rest)
-    value = within(b, x, inside, b.sub(b.add(at_mean, split), b.log(y)))
+    total = b.add(a, c)
+    gaps = b.sub(stirling_gap(b, total), b.add(stirling_gap(b, a), stirling_gap(b, c)))
+    change = b.mul(total, b.sub(b.log1p(ratio), b.log1p(b.mul(ratio, small))))
+    rising = b.add(b.add(b.add(at_mean, gaps), change), b.mul(b.add(a, -1.0), b.log(small)))
+    value = within(b, x, inside, b.where(near, rising, b.sub(b.add(at_mean, split), b.log(y))))
     tail = b.neg(b.add(c, 1.0))
     return at_end(b, x, a, value, lambda zero: b.mul(tail, b.log1p(b.div(zero, c))))

@@ -364,6 +364,24 @@ def test_kernels_at_the_ends(name: str) -> None:
         np.testing.assert_allclose(found.to_numpy(), slope.to_numpy(), 1e-9, 1e-12)
 
 
+@every_row("dtype", ["float32", "float64"])
+def test_slopes_near_0_of_densities_that_are_finite_there(dtype: str) -> None:
+    """They are no differences of numbers like 1 / x."""
+    x = Tensor[NumPy].from_data([1e-12, 1e-8, 1e-3], dtype=dtype)
+    one, two, three = (x.full_like(number) for number in (1.0, 2.0, 3.0))
+    rest, odds = 1.0 / (1.0 - x), 5.0 / (3.0 + 2.0 * x)
+    for density, expected, curvature in (
+        (d.FisherSnedecor(two, three), -odds, 0.4 * odds.square()),
+        (d.Beta(one, two), -rest, -rest.square()),
+        (d.Gamma(one, two), -two, 0.0 * two),
+    ):
+        slope: Any = func.grad(lambda x, density=density: density.log_prob(x).sum())
+        second: Any = func.grad(lambda x, slope=slope: slope(x).sum())
+        rtol = 4e-7 if dtype == "float32" else 1e-14
+        np.testing.assert_allclose(slope(x).to_numpy(), expected.to_numpy(), rtol)
+        np.testing.assert_allclose(second(x).to_numpy(), curvature.to_numpy(), rtol)
+
+
 @pytest.mark.slow
 @every_row("family", FAMILIES, ids=lambda family: family.name)
 def test_distribution_functions_at_the_ends(family: Family) -> None:
