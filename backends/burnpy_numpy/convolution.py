@@ -331,7 +331,9 @@ def pointwise_input_gradient(grad: Any, weight: Any, shape: Shape, stride: Pair)
 
 def _by_members(matrix: Any, members: Any, bias: Any = None) -> Any:
     """Return the products of a matrix and each of some members, plus a column ``bias`` if there is one."""
-    out = kernel_product(matrix, members, dtype=_result(members))
+    out = None
+    if matrix.size * members.size >= _TINY:
+        out = kernel_product(matrix, members, dtype=_result(members))
     if out is not None:
         return out if bias is None else np.add(out, bias[:, None], out)
     out = np.empty((len(members), len(matrix), members.shape[2]), members.dtype)

@@ -261,7 +261,7 @@ def _starts_threads(x: Any, y: Any) -> bool:
     if threads.COUNT == 1:
         return False
     rows, columns = x.shape[-2] if x.ndim > 1 else 1, y.shape[-1] if y.ndim > 1 else 1
-    return rows * x.shape[-1] * columns > (MAX_SINGLE_THREADED if rows > 1 < columns else _MAX_VECTOR)
+    return bool(rows * x.shape[-1] * columns > (MAX_SINGLE_THREADED if rows > 1 < columns else _MAX_VECTOR))
 
 
 def _products_of_members(x: Any, y: Any) -> Any:
@@ -270,8 +270,8 @@ def _products_of_members(x: Any, y: Any) -> Any:
     out = np.empty((*batch, rows, columns), x.dtype)
 
     def work(start: int, stop: int) -> None:
-        some = [a[start:stop] if a.ndim == out.ndim and len(a) > 1 else a for a in (x, y)]
-        np.matmul(*some, out[start:stop])
+        left, right = (a[start:stop] if a.ndim == out.ndim and len(a) > 1 else a for a in (x, y))
+        np.matmul(left, right, out[start:stop])
 
     each = out[0].size * x.shape[-1] / MULTIPLICATIONS_PER_ELEMENT if out.size else 0.0
     threads.shared(work, len(out), each, products=True)

@@ -290,7 +290,7 @@ def _selected(condition: Any, x: Any, y: Any) -> Any:
     """Return ``where`` of arrays of one shape, or an array and a number, by a kernel; None without one."""
     if x.shape == () and type(y) is ndarray and y.dtype is x.dtype and x.dtype.kind == "f":  # a value that fills y
         condition, x, y = np.logical_not(condition), y, float(x)
-    number, dtype = type(y) in NUMBERS and type(y) is not complex, x.dtype
+    number, dtype = type(y) in NUMBERS and y.__class__ is not complex, x.dtype
     if x.shape != condition.shape or not (dtype is float32 or dtype is float64):
         return None
     if not number and (type(y) is not ndarray or y.shape != x.shape or y.dtype is not dtype):
