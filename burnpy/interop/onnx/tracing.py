@@ -221,8 +221,8 @@ def traces(
     """
     if not symbols:
         first, varies = _trace(model, inputs, inputs.call.leaves, decomposes, {})
-        others = range(1, _COUNTS if varies else 1)
-        return [first, *[_trace(model, inputs, inputs.call.leaves, decomposes, {}, k)[0] for k in others]]
+        runs = _COUNTS if varies else 1
+        return [first, *[_trace(model, inputs, inputs.call.leaves, decomposes, {}, k)[0] for k in range(1, runs)]]
     made = _Recordings(model, inputs, symbols, given, decomposes)
     others = {name: made.alone(name, least) for name in made.base}
     count = max(map(len, others.values()))
