@@ -80,7 +80,7 @@ class NumPyMatmul(ArrayBackend):
                 return self.cast(self.cast(self.matmul(self.cast(x, exact), self.cast(y, exact)), int64), dtype)
         if not _starts_threads(x, y):
             return super().matmul(x, y)
-        if x.ndim > 2 < y.ndim and dtype is y.dtype and dtype.kind == "f" and shares_products():
+        if x.ndim > 2 < y.ndim and dtype is y.dtype and (dtype is float32 or dtype is float64) and shares_products():
             return self._call(_products_of_members, x, y)
         with threads.alone(True):
             return super().matmul(x, y)

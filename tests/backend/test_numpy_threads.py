@@ -577,6 +577,13 @@ def test_large_products_leave_openblas_as_it_was_and_do_not_start_its_threads() 
         blas.set(before)
 
 
+def test_products_of_members_of_16_bits_have_sums_of_32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("burnpy_numpy.matmul.kernel_product", lambda *_, **__: None)
+    x = np.random.default_rng(0).random((3, 128, 2048)).astype(np.float16)
+    y = np.ones((3, 2048, 2), np.float16)
+    assert np.array_equal(D.matmul(x, y), np.matmul(x.astype(float32), y.astype(float32)).astype(np.float16))
+
+
 def runs_of_threads() -> dict[str, str]:
     """How often each thread of this process ran; with an R while it runs or is about to."""
     found = {}
