@@ -185,3 +185,16 @@ def test_numbers_that_are_large_beside_their_deviations(shape: Any, dtype: str, 
     for results in (derivatives(x, t), compiled(derivatives)(x, t), batch):
         for found, want in zip(results, wanted, strict=True):
             assert ((found.to_dtype("float64") - want).abs().max() / want.abs().max()).item() < tolerance
+
+
+def test_large_and_small_planes_are_normalized_by_running_statistics_alike() -> None:
+    x, of_channels = drawn(2, 3, 8, 9) * 3.0 + 100.0, [drawn(3, seed=k).abs() + 0.5 for k in range(1, 5)]
+    x, of_channels = x.require_grad(), [value.require_grad() for value in of_channels]
+    rows = x.permute(0, 2, 3, 1).reshape(-1, 3)
+    planes = functional.batch_norm(x, *of_channels, eps=1e-3)
+    alone = functional.batch_norm(rows, *of_channels, eps=1e-3).reshape(2, 8, 9, 3).permute(0, 3, 1, 2)
+    assert planes.tolist() == alone.tolist()
+    weights = drawn(2, 3, 8, 9, seed=9)
+    first, second = ((out * weights).sum().backward() for out in (planes, alone))
+    for leaf in (x, *of_channels):
+        np.testing.assert_allclose(first[leaf].to_numpy(), second[leaf].to_numpy(), rtol=2e-4, atol=2e-4)

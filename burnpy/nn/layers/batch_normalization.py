@@ -80,17 +80,33 @@ def batch_norm(
     d: Any = x._device
     factor = d.full(mean.shape, 1.0, x.dtype) if weight is None else weight._primitive
     summand = d.full(mean.shape, 0.0, x.dtype) if bias is None else bias._primitive
-    of_channels = [mean._primitive, var._primitive, factor, summand]
+    formula: Any = _normalized
+    scales: tuple[Any, ...] = (var._primitive, factor)
+    numbers: tuple[float, ...] = (float(number(x, eps, "batch_norm")),)
+    if math.prod(shape[2:]) < _LEAST_PLANE:
+        formula, scales, numbers = _scaled, d.fused(_scale, scales, numbers), ()
+    of_channels = [mean._primitive, *scales, summand]
     if len(shape) > 2:
         of_channels = [d.reshape(value, across(shape)) for value in of_channels]
-    (out,) = d.fused(_normalized, (x._primitive, *of_channels), (float(number(x, eps, "batch_norm")),))
+    (out,) = d.fused(formula, (x._primitive, *of_channels), numbers)
     return x._like(out)
 
 
-def _normalized(b: Any, x: Float, mean: Float, var: Float, weight: Float, bias: Float, eps: float) -> tuple[Float]:
+_LEAST_PLANE = 64
+"""The least number of elements of a channel of a member for which the scale is computed with them, in one kernel."""
+
+
+def _scale(b: Any, var: Float, weight: Float, eps: float) -> tuple[Float]:
+    return (b.mul(b.rsqrt(b.add(var, eps)), weight),)
+
+
+def _scaled(b: Any, x: Float, mean: Float, scale: Float, bias: Float) -> tuple[Float]:
     """Subtract first: x · scale and mean · scale are rounded by more than the deviations if these are small."""
-    scale = b.mul(b.rsqrt(b.add(var, eps)), weight)
     return (b.add(b.mul(b.sub(x, mean), scale), bias),)
+
+
+def _normalized(b: Any, x: Float, mean: Float, var: Float, weight: Float, bias: Float, eps: float) -> tuple[Float]:
+    return _scaled(b, x, mean, *_scale(b, var, weight, eps), bias)
 
 
 @explained
