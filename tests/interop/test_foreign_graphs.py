@@ -16,6 +16,7 @@ from burnpy.backend.errors import ArgumentError, IndexRangeError, LoadingError, 
 from burnpy.interop import onnx
 from burnpy.interop.onnx.operators.table import tensor
 from burnpy.interop.onnx.reader import without_raw_data
+from burnpy_numpy.kernels.kernel import kernels_enabled
 from tests.interop.test_load import node, package
 
 pytestmark = [pytest.mark.heavy("onnx", "onnxruntime")]
@@ -481,6 +482,49 @@ def test_large_data_is_read_from_its_place_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "b.onnx").write_bytes(path.read_bytes()[:-5000])
     with pytest.raises(LoadingError, match="damaged"):
         onnx.load(tmp_path / "b.onnx", NumPy)
+
+
+@pytest.mark.parametrize("image", [(1, 6, 5, 3), (2, 6, 5, 3), (1, 1, 1, 3), (0, 6, 5, 3)])
+def test_channels_last_between_convolutions(tmp_path: Path, image: tuple[int, ...]) -> None:
+    """Nothing is permuted between convolutions, also where parts are joined and a value is read several times."""
+    rng, last, first = np.random.default_rng(0), (0, 2, 3, 1), (0, 3, 1, 2)
+    weights = {"w": (3, 3, 3, 3), "v": (4, 6, 1, 1), "a": (3,), "b": (1, 1, 1, 4), "c": ()}
+    conv = {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1)}
+    path = written(
+        tmp_path / "a.onnx",
+        graph(
+            [
+                node("Transpose", ["x"], ["x1"], perm=first),
+                node("Conv", ["x1", "w"], ["y1"], **conv),
+                node("Transpose", ["y1"], ["y2"], perm=last),
+                node("Add", ["y2", "a"], ["y3"]),
+                node("Relu", ["y3"], ["y4"]),
+                node("Concat", ["y4", "y2"], ["y5"], axis=3),
+                node("Transpose", ["y5"], ["y6"], perm=first),
+                node("Conv", ["y6", "v"], ["z1"]),
+                node("Transpose", ["z1"], ["z2"], perm=last),
+                node("Mul", ["b", "z2"], ["z3"]),
+                node("Greater", ["z3", "c"], ["more"]),
+                node("Where", ["more", "z3", "z2"], ["z4"]),
+                node("ReduceMean", ["z4"], ["mean"], axes=(1, 2), keepdims=0),
+                node("ReduceMax", ["z4"], ["most"], axes=(1, 2), keepdims=1),
+                node("Sub", ["z4", "most"], ["less"]),
+            ],
+            [info("x", FLOAT, image)],
+            [info("mean", FLOAT), info("less", FLOAT), info("more", BOOL)],
+            initializer=[held(name, rng.standard_normal(shape).astype("f4")) for name, shape in weights.items()],
+        ),
+        13,
+    )
+    x = rng.standard_normal(image).astype("f4")
+    if not x.size:
+        run, eager = burnpy.compiled(onnx.load(path, NumPy)), onnx.load(path, NumPy)
+        assert [y.shape for y in run(tensor(x))[1:]] == [y.shape for y in eager(tensor(x))[1:]] == [(0, 6, 5, 4)] * 2
+        return
+    model = agree(path, x)
+    if image == (2, 6, 5, 3) and kernels_enabled():
+        plan = burnpy.compiled(model).explain(tensor(x))
+        assert operations(plan).count("permute") <= 3  # of the image and of the two results
 
 
 @pytest.mark.parametrize("pads", [[0, 0, 1, 2, 0, 0, 1, 2], [0, 0, 0, 0, 0, 0, 1, 1], [0, 1, 1, 1, 0, 0, 1, 1]])

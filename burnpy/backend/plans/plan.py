@@ -17,8 +17,8 @@ from burnpy.backend.plans.epilogues import Finished, activated, multiplied, roun
 from burnpy.backend.plans.fusion import Group
 from burnpy.backend.plans.loops import StepLoop, unrolled
 from burnpy.backend.plans.program_steps import DTYPES, step_of
-from burnpy.backend.plans.recording import Node, Recording, operations, refs_in, simplified
-from burnpy.backend.plans.rewriting import divided, folded, permuted_last, prepared, rewritten, turned
+from burnpy.backend.plans.recording import Node, Recording, folded, operations, refs_in, simplified
+from burnpy.backend.plans.rewriting import divided, permuted_last, prepared, rewritten, turned
 from burnpy.backend.plans.writer import Writer, numbers_in
 from burnpy.backend.primitives import Shape, Value
 
@@ -253,15 +253,16 @@ class Plan:
         nodes, outputs = simplified(recording)
         constants = dict(recording.constants)
         given = {recording.inputs[k].number: x for k, x in fixed.items()}
+        executor = device.executor() if fuse else None
+        if executor is not None:
+            nodes = permuted_last(nodes, outputs, recording)
         nodes, once = prepared(nodes, outputs, constants | given, device)
         constants |= once
         for number, x in once.items():
             if prod(x.shape) >= _LARGE:
                 recording.note_order(number, x)
-        executor = device.executor() if fuse else None
         if executor is not None:
-            nodes = turned(permuted_last(nodes, recording), recording)
-            nodes = rounded(divided(nodes, recording), recording, executor)
+            nodes = rounded(divided(turned(nodes, recording), recording), recording, executor)
             nodes = unbiased(multiplied(nodes, recording, executor, constants | given), recording, executor)
             nodes, numbers = folded(rewritten(nodes, outputs, recording), outputs, device)
             nodes = written(scaled(activated(nodes, outputs, executor), outputs, executor), outputs, executor)

@@ -205,10 +205,10 @@ def simplified(recording: Recording) -> tuple[list[Node], list[Ref]]:
                 continue
         nodes.append(new)
     outputs = [current(ref) for ref in recording.outputs]
-    return _live(nodes, outputs), outputs
+    return live(nodes, outputs), outputs
 
 
-def _live(nodes: Sequence[Node], outputs: Iterable[Ref]) -> list[Node]:
+def live(nodes: Sequence[Node], outputs: Iterable[Ref]) -> list[Node]:
     """Return the nodes that outputs and effects need."""
     needed = {ref.number for ref in outputs}
     kept: list[Node] = []
@@ -217,6 +217,35 @@ def _live(nodes: Sequence[Node], outputs: Iterable[Ref]) -> list[Node]:
             kept.append(node)
             needed.update(ref.number for ref in refs_in(node.args))
     return kept[::-1]
+
+
+def folded(nodes: Sequence[Node], outputs: Sequence[Ref], device: Any) -> tuple[list[Node], dict[int, Any]]:
+    """Return the nodes without those that compute one number from constant numbers, and the primitives of these.
+
+    Args:
+        nodes: the nodes.
+        outputs: the outputs, which must be new memory and are left.
+        device: the device that computes.
+    """
+    known: dict[int, Any] = {}
+    kept: list[Node] = []
+    returned = {ref.number for ref in outputs}
+    for node in nodes:
+        ref = node.results
+        if ref.__class__ is Ref and ref.shape == () and ref.number not in returned and _constant(node, known):
+            args = mapped(node.args, lambda x: known[x.number])
+            known[ref.number] = getattr(device, node.name)(*args)
+        else:
+            kept.append(node)
+    return kept, known
+
+
+def _constant(node: Node, known: Container[int]) -> bool:
+    """Return whether a node is elementwise arithmetic of known numbers."""
+    op = operations().get(node.name)
+    if node.effect or op is None or op.consumes or not (node.name in ("full", "detach") or op.elementwise):
+        return False
+    return all(ref.number in known for ref in refs_in(node.args))
 
 
 def _key(x: Any) -> Any:

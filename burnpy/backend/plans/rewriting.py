@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, TypeVar
 
 from burnpy.backend.plans.program_steps import DTYPES, LONGEST
-from burnpy.backend.plans.recording import REPEATED, Node, Recording, Ref, mapped, operations, refs_in
+from burnpy.backend.plans.recording import REPEATED, Node, Recording, Ref, live, mapped, operations, refs_in
 from burnpy.backend.primitives import Dims, Key, Shape
 from burnpy.backend.rules import spans_of
+
+T = TypeVar("T")
 
 PLACED = "placed_slice"
 """The name of nodes that add to slices of zeros: they write new memory, and no zeros where the slices are."""
@@ -58,16 +60,20 @@ _TURNED = {"matmul": "matmul_nt", "matmul_nt": "matmul", "linear": "matmul_nt"}
 
 _REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "any", "all")
 """The reductions over several dims."""
+_VIEWS = ("permute", "mT", "detach")
+"""The operations that change nothing but the order of dims."""
 
 
-def permuted_last(nodes: Sequence[Node], recording: Recording) -> list[Node]:
-    """Return the nodes with pointwise operations and reductions of permuted values computed on the values as they lie.
+def permuted_last(nodes: Sequence[Node], outputs: Sequence[Ref], recording: Recording) -> list[Node]:
+    """Return the nodes with pointwise operations, reductions and parts of permuted values computed as they lie.
 
     Programs read C-contiguous arrays, and would copy permuted ones in each replay; what they compute is permuted after.
-    So are operations on inputs whose dims had another order in memory when they were recorded.
+    So are operations on inputs whose dims had another order in memory when they were recorded. Permutations that undo
+    others are left out, so that what lies between two of them can follow a convolution.
 
     Args:
         nodes: the nodes.
+        outputs: the outputs.
         recording: the recording, which gives numbers to new values.
     """
     if not recording.orders and not any(node.name in ("permute", "mT") for node in nodes):
@@ -75,7 +81,7 @@ def permuted_last(nodes: Sequence[Node], recording: Recording) -> list[Node]:
     layouts = _Layouts(nodes, recording)
     while layouts.refuse():
         pass
-    return layouts.written()
+    return live(layouts.written({ref.number for ref in outputs}), outputs)
 
 
 class _Layouts:
@@ -89,7 +95,7 @@ class _Layouts:
         for node in nodes:
             for ref in refs_in(node.args):
                 self._uses.setdefault(ref.number, []).append(node)
-        self._moved = {id(node) for node in nodes if _is_pointwise(node) or node.name in _REDUCTIONS}
+        self._moved = {id(node) for node in nodes if _is_pointwise(node) or node.name in (*_REDUCTIONS, "cat", "slice")}
         self._orders: dict[int, Dims] = {}
         self._find()
 
@@ -118,11 +124,12 @@ class _Layouts:
 
     def _order_of(self, node: Node) -> Dims | None:
         """Return the order of a node's result; None if it is not moved."""
-        if node.name in ("permute", "mT", "detach"):
+        if node.name in _VIEWS:
             return self._viewed(node)
-        if id(node) not in self._moved:
+        if id(node) not in self._moved or (node.name == "slice" and any(x.__class__ is int for x in node.args[1])):
             return None
-        order = self._orders.get(node.args[0].number) if node.name in _REDUCTIONS else self._common(node)
+        of_one = node.name in _REDUCTIONS or node.name == "slice"
+        order = self._orders.get(node.args[0].number) if of_one else self._common(node)
         if order is None or node.name not in _REDUCTIONS:
             return order
         _, dims, keepdim = node.args
@@ -137,11 +144,11 @@ class _Layouts:
         return dims if order is None else tuple([order[dim] for dim in dims])
 
     def _common(self, node: Node) -> Dims | None:
-        """Return the order of all operands of the result's shape, if it is one."""
-        shape, orders = node.results.shape, set[Dims | None]()
+        """Return the order of all operands of the result's shape, or that are joined, if it is one."""
+        shape, orders, joins = node.results.shape, set[Dims | None](), node.name == "cat"
         for ref in refs_in(node.args):
-            source = self._source(ref)
-            if source.shape == shape and source.number not in self._filled:
+            source = ref if joins else self._source(ref)
+            if joins or (source.shape == shape and source.number not in self._filled):
                 orders.add(self._orders.get(source.number))
         return orders.pop() if len(orders) == 1 and 0 not in shape else None
 
@@ -155,20 +162,24 @@ class _Layouts:
         order = self._orders.get(ref.number)
         return order is None or all(
             self._read_in_order(user.results)
-            if user.name in ("permute", "mT", "detach")
+            if user.name in _VIEWS
             else id(user) in self._moved or (order == (1, 0) and user.name in _TURNED and ref.dtype in DTYPES)
             for user in self._uses.get(ref.number, ())
         )
 
-    def written(self) -> list[Node]:
-        """Return the nodes."""
+    def written(self, returned: Container[int]) -> list[Node]:
+        """Return the nodes, given the numbers of outputs."""
         new: list[Node] = []
+        same: dict[int, Ref] = {}  # the arrays that values are, after permutations that undo others
         arrays: dict[int, Ref] = {}  # those that values with an order are views of
 
         def given(name: str, x: Ref, argument: Shape, shape: Shape, node: Node) -> Ref:
             result = self._recording.new(shape, x.dtype)
             new.append(Node(name, (x, argument), result, False, node.line))
             return result
+
+        def current(x: Ref) -> Ref:
+            return same.get(x.number, x)
 
         def array(x: Ref, node: Node) -> Ref:
             if x.number not in arrays:
@@ -185,6 +196,9 @@ class _Layouts:
                 _, *rest = self._filled[source.number].args
                 new.append(Node("full", (result.shape, *rest), result, False, node.line))
                 return result
+            if len(source.shape) == len(shape) and self._orders.get(source.number) == order:
+                return array(source, node)
+            source = current(source)
             if source.shape == () == x.shape:
                 return source
             padded = (1,) * (len(shape) - len(source.shape)) + source.shape
@@ -196,16 +210,29 @@ class _Layouts:
 
         for node in self._nodes:
             if id(node) not in self._moved:
-                new.append(node)
+                undone = node.name in _VIEWS and node.args[0].number in self._orders
+                if undone and node.results.number not in self._orders:
+                    same[node.results.number] = array(node.args[0], node)
+                    if node.results.number not in returned:
+                        continue
+                new.append(Node(node.name, mapped(node.args, current), node.results, node.effect, node.line))
                 if node.results.__class__ is Ref and node.results.number in self._orders:
                     x = node.args[0]
-                    arrays[node.results.number] = array(x, node) if x.number in self._orders else x
+                    arrays[node.results.number] = array(x, node) if x.number in self._orders else current(x)
                 continue
             out = node.results
             if node.name in _REDUCTIONS:
                 x, dims, keepdim = node.args
                 order = self._orders[x.number]
                 args = array(x, node), tuple(sorted(order[dim] for dim in dims)), keepdim
+            elif node.name == "slice":
+                x, key = node.args
+                order = self._orders[x.number]
+                whole = (*key, *[slice(None, None, 1)] * (len(order) - len(key)))
+                args = array(x, node), _reordered(whole, _inverse(order))
+            elif node.name == "cat":
+                order = self._common(node) or ()
+                args = [array(x, node) for x in node.args[0]], order[node.args[1]]
             else:
                 order = self._common(node) or ()
                 args = mapped(node.args, lambda x: operand(x, order, node))  # noqa: B023  # called at once
@@ -235,7 +262,7 @@ def _inverse(order: Dims) -> Dims:
     return tuple([order.index(dim) for dim in range(len(order))])
 
 
-def _reordered(shape: Shape, order: Dims) -> Shape:
+def _reordered(shape: Sequence[T], order: Dims) -> tuple[T, ...]:
     return tuple([shape[dim] for dim in order])
 
 
@@ -306,27 +333,6 @@ def _over_rows(shape: Shape, dims: Dims) -> bool:
     return 0 not in shape and any(shape[dim] != 1 and dim < others[0] for dim in dims)
 
 
-def folded(nodes: Sequence[Node], outputs: Sequence[Ref], device: Any) -> tuple[list[Node], dict[int, Any]]:
-    """Return the nodes without those that compute one number from constant numbers, and the primitives of these.
-
-    Args:
-        nodes: the nodes.
-        outputs: the outputs, which must be new memory and are left.
-        device: the device that computes.
-    """
-    known: dict[int, Any] = {}
-    kept: list[Node] = []
-    returned = {ref.number for ref in outputs}
-    for node in nodes:
-        ref = node.results
-        if ref.__class__ is Ref and ref.shape == () and ref.number not in returned and _constant(node, known):
-            args = mapped(node.args, lambda x: known[x.number])
-            known[ref.number] = getattr(device, node.name)(*args)
-        else:
-            kept.append(node)
-    return kept, known
-
-
 def prepared(
     nodes: Sequence[Node], outputs: Sequence[Ref], fixed: Mapping[int, Any], device: Any
 ) -> tuple[list[Node], dict[int, Any]]:
@@ -385,14 +391,6 @@ _WIDENED = 2
 
 def _size(ref: Ref) -> int:
     return math.prod(ref.shape)
-
-
-def _constant(node: Node, known: Container[int]) -> bool:
-    """Return whether a node is elementwise arithmetic of known numbers."""
-    op = operations().get(node.name)
-    if node.effect or op is None or op.consumes or not (node.name in ("full", "detach") or op.elementwise):
-        return False
-    return all(ref.number in known for ref in refs_in(node.args))
 
 
 def _combine(chain: list[Node], recording: Recording, replaced: dict[int, list[Node]], zeros: Set[int]) -> None:

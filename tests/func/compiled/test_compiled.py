@@ -212,6 +212,14 @@ class TestPlans:
                 np.testing.assert_allclose(result.to_numpy(), expected.to_numpy(), rtol=1e-6)
         assert {part.name for part in compiled(f).explain(*given).operations} == {"matmul"}
 
+    def test_sums_over_no_rows_are_zeros(self) -> None:
+        x = Tensor[NumPy].zeros((0, 3))
+        f: Any = compiled(lambda x: ((x * 2.0).sum(0), (x + 1.0).sum(0, keepdim=True)))
+        for _ in range(3):
+            _ = tensor(5.0, 6.0, 7.0)  # memory that the sums may get
+            assert [y.tolist() for y in f(x)] == [[0.0] * 3, [[0.0] * 3]]
+        assert not f.plans[0].programs
+
     def test_methods_and_modules(self) -> None:
         model = Linear(3, 2, device=NumPy)
         x = Tensor[NumPy].ones((4, 3))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import burnpy
 from burnpy import Autodiff, Tensor, func
 from burnpy.backend import NumPy
 from burnpy.func import compiled
@@ -74,6 +75,20 @@ PERMUTED: dict[str, Callable[..., Any]] = {
     "a mean and what follows it": lambda x, y, b: (x - x.mean(1, keepdim=True)) / (y - y.amin(1, keepdim=True) + 1.0),
     "the order of memory again": lambda x, y, b: ((x + y).permute(1, 2, 0).softmax(-1), x.mT + y.mT),
     "what needs another order": lambda x, y, b: ((x + y).softmax(-1), (x * y).cumsum(2) + x, (x - y) @ y.mT),
+    "the order of memory and the usual one": lambda x, y, b: (
+        (z := (x + y).relu()).permute(1, 2, 0).cumsum(0),
+        z,
+        z @ b[0].T,
+    ),
+    "permutations that are undone": lambda x, y, b: (
+        x.permute(1, 2, 0),
+        (x * y).permute(1, 2, 0),
+        (x > y).permute(1, 2, 0),
+    ),
+    "parts": lambda x, y, b: (
+        burnpy.cat([x * y, x], 2)[:, :, 1:8:2].permute(1, 2, 0).cumsum(0),
+        burnpy.cat([x * y, b], 1)[1, :5] + burnpy.cat([x, x], 0)[2:, :1].sum((0, 1)),
+    ),
     "matrices": lambda x, y, b: ((x[0] + y[0]) @ b[0].T, b[0, 0] @ (x * y)[1].T, x[1] @ b[1, 0]),
 }
 """Functions of two values whose dims lie in one order, and a value whose dims lie in the usual one."""
