@@ -182,9 +182,8 @@ _small: dict[Any, tuple[Any, Shape, DType, int, int]] = lookup()
 def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
     """Return the plan of an operation, and keep it."""
     plan, name = None, key[0]
-    found = (
-        layout(shapes, is_half(dtype), _FEW if used else LARGE) if name in _OPERATIONS and has_kernels(dtype) else None
-    )
+    suits = name in _OPERATIONS and has_kernels(dtype)
+    found = layout(shapes, is_half(dtype), _FEW if used else LARGE) if suits else None
     if found is not None:
         extents = found.extents
         if name == "where":  # of a mask and two arrays, or of a mask, an array and a number
@@ -359,16 +358,14 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
         if kind is ndarray:
             if x.dtype is y.dtype:
                 size = x.size
-                if size != y.size and (found := _small.get((OPERATION, x.shape, y.shape, x.dtype))) and not executed:
+                differs = size != y.size
+                if differs and (found := _small.get((OPERATION, x.shape, y.shape, x.dtype))) and not executed:
                     function, shape, dtype, rows, columns = found
                     few = _empty(shape, dtype)
                     if not function(x, y, few, 0, rows, rows, columns):  # else refused, see `ENTRIES`
                         return few
-                if (
-                    used or size * y.size >= LARGE
-                    if size != y.size
-                    else size >= _OUTER and (x.itemsize == 2 or x.shape != y.shape)
-                ):
+                large = used or size * y.size >= LARGE if differs else size >= _OUTER
+                if large and (differs or x.itemsize == 2 or x.shape != y.shape):
                     out = run(broadcast, OPERATION, x, y)
                     if out is not None:
                         return out
