@@ -33,6 +33,8 @@ BATCH = 300
 """The least kernels that g++ compiles in one run where many are wanted: a run takes a sixth of a second by itself."""
 _FUNCTION = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\([^)]*\)\s+)?void\s+(\w+)\s*\(')
 _DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?([\w:<> ]+?)\s+(\w+)\[\];")
+_CAST = re.compile(r"\breinterpret_cast<([\w: ]+)\*>\(")
+"""A cast of a pointer, whose address the kit checks."""
 
 _CONTIGUOUS = re.compile(r"(, [1-9]\d*), 1(, [01]> (_raw_\w+))")
 """A contiguous operand, as in ``CArray<float, 2, 1, 1> _raw_in0``. Without dimensions, CuPy has no other."""
@@ -180,6 +182,7 @@ def _text(key: str) -> str:
     ]
     body = _FUNCTION.sub(r"static void \1(", source)
     body = _DYNAMIC.sub(r"\1* \2 = (\1*)here->shared;", body)
+    body = _CAST.sub(r"host_aligned<\1>(", body)
     return in_namespace(f"k{key}", body + "\n" + "".join(entries))
 
 

@@ -6,6 +6,9 @@ it found.
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -173,6 +176,25 @@ cublas.setStream(handle, 0)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode < 0
     assert "a destroyed handle of cuBLAS is used" in done.stderr
+
+
+def test_a_misaligned_address_ends_the_process() -> None:
+    text = """
+struct __align__(16) Four { float x[4]; };
+extern "C" __global__ void planted_vector(float* x) { x[0] = reinterpret_cast<const Four*>(x)->x[3]; }
+"""
+    kernel, x = cupy.RawKernel(text, "planted_vector"), cupy.arange(8, dtype="f")
+    kernel((1,), (1,), (x,))
+    if simulator.is_dry():
+        return
+    assert x.tolist()[0] == 3.0
+    child = os.fork()
+    if not child:
+        os.close(2)  # where the assertion tells of it
+        faulthandler.disable()
+        kernel((1,), (1,), (x[1:],))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGABRT
 
 
 def in_thread(work: Any) -> Any:

@@ -193,6 +193,13 @@ static inline int __syncthreads_or(int any) {
 }
 #include "tensor_cores.h"
 
+// Stands for reinterpret_cast in a kernel: a GPU reads and writes a type at multiples of its alignment alone.
+template <class T>
+HOST_INLINE T* host_aligned(const volatile void* p) {
+  assert((size_t)p % alignof(T) == 0);
+  return (T*)p;
+}
+
 // Calls a kernel with the arguments of a launch, which are pointers to them; without a state, writes their sizes instead.
 template <class... A, std::size_t... I>
 HOST_INLINE void host_pass(void (*kernel)(A...), void** p, std::index_sequence<I...>) {

@@ -7,6 +7,7 @@ static const void* host_rows[1024];
 
 // ldmatrix.x4: thread t gives the address of row t % 8 of matrix t / 8, of 16 bytes.
 __attribute__((optimize("O2"))) static inline void burnpy_load_matrices(unsigned (&parts)[4], const void* row) {
+  assert((size_t)row % 16 == 0);
   unsigned thread = host_thread(), lane = thread & 31;
   host_rows[thread] = row;
   __syncwarp();
@@ -15,6 +16,7 @@ __attribute__((optimize("O2"))) static inline void burnpy_load_matrices(unsigned
 }
 // ldmatrix.x4.trans
 __attribute__((optimize("O2"))) static inline void burnpy_load_transposed(unsigned (&parts)[4], const void* row) {
+  assert((size_t)row % 16 == 0);
   unsigned thread = host_thread(), lane = thread & 31;
   host_rows[thread] = row;
   __syncwarp();
