@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import kind_of, nearest
+from burnpy.backend.dtypes import float32, float64, kind_of, nearest
 from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.primitives import DType
+from burnpy_array.array_base import NUMBERS
+from burnpy_numpy.kernels.kernel import operation_kernel
 
 _context = copy_context()
 _context.run(np.errstate(all="ignore").__enter__)
@@ -53,7 +55,7 @@ known: dict[DType, dict[complex | str, Any]] = {}
 def constant(y: Any, dtype: DType) -> Any:
     """Return ``y`` as a 0-d array of ``dtype``, or unchanged if the dtype cannot hold it, for NumPy to handle."""
     try:
-        if type(y) is not complex:
+        if y.__class__ is not complex:
             return known[dtype][y or str(y)]
     except KeyError:
         pass
@@ -83,7 +85,7 @@ def _holds(dtype: DType, y: Any) -> bool:
     kind = kind_of(dtype)
     return (
         kind == "complex"
-        or (kind == "float" and type(y) is not complex)
+        or (kind == "float" and y.__class__ is not complex)
         or (kind == "int" and type(y) is not float)
         or (kind == "bool" and y in (0, 1))
     )
@@ -137,3 +139,21 @@ OPERATORS: dict[str, Any] = {
     "greater_equal": operator.ge,
 }
 """Operators by NumPy's function names: on NumPy scalars they take an eighth of the time of NumPy's functions."""
+
+
+def selected(condition: Any, x: Any, y: Any) -> Any:
+    """Return ``where`` of arrays of one shape, or an array and a number, by a kernel; None without one."""
+    if x.shape == () and type(y) is np.ndarray and y.dtype is x.dtype and x.dtype.kind == "f":  # a value that fills y
+        condition, x, y = np.logical_not(condition), y, float(x)
+    number, dtype = type(y) in NUMBERS and y.__class__ is not complex, x.dtype
+    if x.shape != condition.shape or not (dtype is float32 or dtype is float64):
+        return None
+    if not number and (type(y) is not np.ndarray or y.shape != x.shape or y.dtype is not dtype):
+        return None
+    kernel = operation_kernel("where", ("mask_full", "full", "scalar" if number else "full"), dtype, ())
+    if kernel is None:
+        return None
+    if not number:
+        return kernel.alike((condition, x, y))
+    value: Any = y
+    return kernel.alike((condition, x), (float(value),))

@@ -37,7 +37,18 @@ from burnpy_numpy.kernels.kernel import (
     untransposed,
     used,
 )
-from burnpy_numpy.numpy_calls import OPERATORS, blendable, blended, constant, direct, kept, known, quietly, run
+from burnpy_numpy.numpy_calls import (
+    OPERATORS,
+    blendable,
+    blended,
+    constant,
+    direct,
+    kept,
+    known,
+    quietly,
+    run,
+    selected,
+)
 from burnpy_numpy.reduction import extreme_of_rows, in_memory_order
 from burnpy_numpy.special import NumPyArithmetic
 
@@ -260,7 +271,7 @@ class NumPyPointwise(NumPyArithmetic):
                     _putmask(out, condition, x)
                     return out
         if condition.size >= BLENDED:
-            out = self._call(_selected, condition, x, y)
+            out = self._call(selected, condition, x, y)
             if out is not None:
                 return out
             if type(y) in NUMBERS:
@@ -283,24 +294,6 @@ class NumPyPointwise(NumPyArithmetic):
 
     def bitwise_right_shift(self, x: Any, y: Any) -> Any:
         return self._binary(np.right_shift, x, y)
-
-
-def _selected(condition: Any, x: Any, y: Any) -> Any:
-    """Return ``where`` of arrays of one shape, or an array and a number, by a kernel; None without one."""
-    if x.shape == () and type(y) is ndarray and y.dtype is x.dtype and x.dtype.kind == "f":  # a value that fills y
-        condition, x, y = np.logical_not(condition), y, float(x)
-    number, dtype = type(y) in NUMBERS and y.__class__ is not complex, x.dtype
-    if x.shape != condition.shape or not (dtype is float32 or dtype is float64):
-        return None
-    if not number and (type(y) is not ndarray or y.shape != x.shape or y.dtype is not dtype):
-        return None
-    kernel = operation_kernel("where", ("mask_full", "full", "scalar" if number else "full"), dtype, ())
-    if kernel is None:
-        return None
-    if not number:
-        return kernel.alike((condition, x, y))
-    value: Any = y
-    return kernel.alike((condition, x), (float(value),))
 
 
 FUNCTION: Any = None
