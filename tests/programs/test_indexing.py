@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -153,3 +154,25 @@ def test_roundings_of_many_additions_do_not_add_up() -> None:
         np.testing.assert_allclose(add(np.zeros(2, "float32"), 0, index, ones[:, 0]), [4e4, 0.0], rtol=1e-6)
     found = D.scatter_add(np.zeros((2, 2), "float32"), 0, np.zeros((400_000, 2), np.int64), ones)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_few_elements_of_a_permuted_array_are_read_where_they_lie() -> None:
+    """A copy of the whole array would take 6 MB."""
+    x = np.random.default_rng(0).normal(size=(20, 300, 256)).astype("float32").transpose(2, 0, 1)
+    index = np.array([3, 0, 19, 3])
+    rows = np.random.default_rng(1).integers(0, 20, (256, 2, 300))[:, :, :1]
+    for read, wanted in (
+        (lambda: D.index_select(x, 1, index), np.take(x, index, 1)),
+        (lambda: D.index_select(x, 2, index), np.take(x, index, 2)),
+        (lambda: D.gather(x[:, :, :1], 1, rows), np.take_along_axis(x[:, :, :1], rows, 1)),
+        (
+            lambda: D.gather(x, 1, np.repeat(rows[:, :1], 300, 2)),
+            np.take_along_axis(x, np.repeat(rows[:, :1], 300, 2), 1),
+        ),
+    ):
+        tracemalloc.start()
+        found = read()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        np.testing.assert_array_equal(found, wanted)
+        assert peak < 3_000_000

@@ -16,6 +16,8 @@ from burnpy_numpy.shape import copied
 
 _BYTES = 32
 """The size of the vectors by which runs are accumulated."""
+_FEW = 8
+"""How many elements of an array that is not contiguous take as long to copy as one at an index by NumPy."""
 _CHECKED = 8
 """The number of indices that are compared with the size at a time."""
 _DTYPES = frozenset({float32, float64, int64})
@@ -28,8 +30,10 @@ COMBINE = {"add": "fadd", "mul": "fmul", "max": "maximum", "min": "minimum"}
 
 
 def gathered(x: Any, dim: int, index: Any) -> Any:
-    """Return the elements of x at indices; None without a kernel for it."""
+    """Return the elements of x at indices; None without a kernel for it, or where copying x would take longer."""
     if x.itemsize not in _MOVED or not _suits(x, index, dim):
+        return None
+    if not x.flags.c_contiguous and _FEW * index.size < x.size:
         return None
     kernel, out = template_kernel(gather, _MOVED[x.itemsize], _inner(x, dim) > 1), np.empty(index.shape, x.dtype)
     return out if kernel is not None and _ran(kernel, x, out, dim, index, x.shape) else None
