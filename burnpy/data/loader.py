@@ -218,17 +218,26 @@ class Loader(SharedLoader, Generic[T]):
         """The checksum of the dataset, which is read when a run is saved."""
         return checksum(self.dataset)
 
+    @cached_property
+    def _checksum_of_order(self) -> str | None:
+        """The checksum of the order of epoch 0, for samplers that have settings of their own, such as weights."""
+        if isinstance(self.sampler, (InOrder, Shuffled)):
+            return None
+        plan = self.sampler.plan(len(self.dataset), self.batch_size, self.drop_last, philox(self.seed, 0, ORDER))
+        return f"{crc32(plan.starts.tobytes(), crc32(plan.indices.tobytes())):08x}"
+
     def settings(self) -> dict[str, Any]:
         """Return the settings that determine the batches, as plain values; a resumed run must have the same ones.
 
         The content of the dataset is among them as a checksum of some samples, where they are rows of arrays: see
-        `burnpy.data.loader.checksum`.
+        `burnpy.data.loader.checksum`. So is the order of a sampler's first epoch.
         """
         return {
             "samples": len(self.dataset),
             "checksum of samples": self._checksum,
             "batch_size": self.batch_size,
             "sampler": type(self.sampler).__name__,
+            "checksum of order": self._checksum_of_order,
             "seed": self.seed,
             "drop_last": self.drop_last,
             "ranks": self.share.size,

@@ -400,11 +400,18 @@ def test_settings_tell_what_a_resumed_run_needs() -> None:
         "checksum of samples": checksum(loader().dataset),
         "batch_size": 4,
         "sampler": "Shuffled",
+        "checksum of order": None,
         "seed": 5,
         "drop_last": False,
         "ranks": 1,
     }
     assert loader().shard(0, 2).settings() != loader().settings() == loader(workers=3).settings()
+    one, same, other = (weighted(weights).settings() for weights in ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]))
+    assert one == same != other
+
+
+def weighted(weights: list[float]) -> Any:
+    return Loader(ArrayDataset(x=np.arange(3)), collate(device=NumPy), batch_size=2, sampler=Weighted(weights))
 
 
 def test_checksums_of_samples() -> None:
