@@ -118,7 +118,8 @@ def lines_of(stack: Stack) -> tuple[Line, ...]:
 def format_lines(lines: tuple[Line, ...]) -> str:
     """Format lines like a Python traceback."""
     return "\n".join(
-        f'  File "{line.file}", line {line.number}, in {line.function}' + (f"\n    {line.code}" if line.code else "")
+        f'  File "{line.file}"{f", line {line.number}" * (line.number > 0)}, in {line.function}'
+        + (f"\n    {line.code}" if line.code else "")
         for line in lines
     )
 

@@ -15,7 +15,7 @@ import burnpy
 from burnpy import IntTensor, Tensor
 from burnpy.autodiff import Autodiff
 from burnpy.backend import NumPy
-from burnpy.backend.errors import ArgumentError, KindError, LoadingError, ShapeError
+from burnpy.backend.errors import ArgumentError, ExportError, KindError, LoadingError, RecordingError, ShapeError
 from burnpy.interop import onnx
 from burnpy.nn import BatchNorm, Conv2d, Linear, Module, Relu, Sequential
 from burnpy.optim import Adam, GradientsParams
@@ -175,6 +175,17 @@ def test_errors_name_the_node(tmp_path: Path) -> None:
         model(other)
     with pytest.raises(LoadingError, match=r"EyeLike \(y\) of the ONNX file .* inputs float32 \(2, 3, 1\): ValueError"):
         onnx.load(saved(path, [node("EyeLike", ["x"], ["y"])]), NumPy)(floats(2, 3, 1))
+
+
+def test_errors_of_recordings_name_the_node(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    model = onnx.load(saved(path, [node("RandomNormalLike", ["x"], ["y"], name="noise")]), NumPy)
+    with pytest.raises(ExportError, match=r"random_normal.*\n.*in RandomNormalLike \(noise\) of float32 \(2, 3\)"):
+        onnx.export(model, (floats(2, 3),), tmp_path / "again.onnx")
+    nodes = [node("ReduceSum", ["x"], ["s"]), node("Cast", ["s"], ["k"], to=7), node("Range", ["k", "k", "k"], ["y"])]
+    with pytest.raises(RecordingError, match="Range reads its input start before it computes") as caught:
+        onnx.export(onnx.load(saved(path, nodes), NumPy), (floats(2, 3),), tmp_path / "again.onnx")
+    assert caught.value.__notes__[0].startswith("in Range (y) of the ONNX file, with the inputs int64 ")
 
 
 def test_what_does_not_exist_is_named_before_anything_is_computed(tmp_path: Path) -> None:

@@ -117,8 +117,7 @@ def export(
         producer_version=_version("burnpy"),
     )
     buffers = [path for path in given.buffers if path in writer.initializers]
-    kept = {BUFFERS: json.dumps(buffers)} if buffers else {}
-    onnx.helper.set_model_props(proto, {**kept, **(metadata or {})})
+    onnx.helper.set_model_props(proto, {**({BUFFERS: json.dumps(buffers)} if buffers else {}), **(metadata or {})})
     _save(onnx, proto, target)
 
 
@@ -168,7 +167,7 @@ def _recorded(
                 raise unknown.args[0] from None
             least = _MULTIPLE
         except ExportError:
-            if not symbols or decompositions.loops or not decompositions.stepped:
+            if len(recorded) == 1 or decompositions.loops or not decompositions.stepped:
                 raise
             decompositions.loops = decompositions.stepped  # the number of steps may be what differs
 

@@ -23,12 +23,13 @@ from burnpy.interop.onnx.operators.table import (
     Scalar,
     Value,
     arange,
+    as_line,
     like,
     operator,
     scanned,
     tensor,
 )
-from burnpy.interop.onnx.operators.whole_nodes import WholeNode
+from burnpy.interop.onnx.operators.whole_nodes import WholeNode, counts
 from burnpy.interop.onnx.sizes import merged_size
 from burnpy.tensor.joining import stack
 from burnpy.tensor.operand_checks import refuse_unless
@@ -117,7 +118,8 @@ def run(graph: Graph, values: dict[str, Any]) -> list[Any]:
     for node, unread in zip(graph.nodes, graph.unread, strict=True):
         inputs = [values[name] if name else None for name in node.inputs]
         try:
-            out = (node.call or _with_graphs(node, values))(inputs)
+            call = node.call or _with_graphs(node, values)
+            out = call(inputs) if counts.get() is None else as_line(f"{node.shown} of {_listed(inputs)}")(call, inputs)
         except BurnpyError as error:
             error.add_note(f"in {node.shown} of the ONNX file, with the inputs {_listed(inputs)}")
             raise
@@ -414,16 +416,9 @@ def _node(writer: GraphWriter, kind: str, inputs: Sequence[Any], results: int, *
     return [names] if results == 1 else list(names)
 
 
-def _graphs(node: Any) -> Iterator[Any]:
-    """Yield the graphs inside of a node of a file."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-
-
 def names_read(node: Any) -> list[str]:
     """Return the names that a node of a file reads, and those that the nodes of its graphs read."""
-    inside = [name for graph in _graphs(node) for each in graph.node for name in names_read(each)]
+    inside = [name for attribute in node.attribute for each in attribute.g.node for name in names_read(each)]
     return [*node.input, *inside]
 
 
@@ -433,8 +428,8 @@ def rename(node: Any, old: str, new: str) -> None:
         for k, name in enumerate(names):
             if name == old:
                 names[k] = new
-    for graph in _graphs(node):
-        for each in graph.node:
+    for attribute in node.attribute:
+        for each in attribute.g.node:
             rename(each, old, new)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Container, Sequence
 from functools import cache, reduce
 from importlib import import_module
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from burnpy.backend import dtypes
 from burnpy.backend.devices import device_of
 from burnpy.backend.dtypes import bool_, dtype_of, kind_of, promote_types
 from burnpy.backend.entries import Operation
-from burnpy.backend.errors import BurnpyError, LoadingError
+from burnpy.backend.errors import BurnpyError, LoadingError, RecordingError
 from burnpy.backend.functions import signature
 from burnpy.backend.primitives import DType
 from burnpy.func.control_flow.nested_calls import recorder_of
@@ -134,11 +135,17 @@ class Bound:
                 inputs = _together(inputs, self.read)
                 break
         if self.read:
-            inputs = [_read(x, self.read.get(k, "")) for k, x in enumerate(inputs)]
+            inputs = [_read(x, self.read.get(k, ""), self.kind, k) for k, x in enumerate(inputs)]
         return self.function(*inputs, **self.attributes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Bound, (self.kind, self.attributes)
+
+
+def as_line(text: str) -> Callable[..., Any]:
+    """Return a function that calls another one with an argument, and whose line in a traceback is a text."""
+    code = (lambda f, x: f(x)).__code__
+    return FunctionType(code.replace(co_filename="<ONNX file>", co_name=text, co_qualname=text, co_firstlineno=0), {})
 
 
 def _together(inputs: Sequence[Any], read: Container[int]) -> list[Any]:
@@ -152,13 +159,20 @@ def _together(inputs: Sequence[Any], read: Container[int]) -> list[Any]:
     return [x if x is None or k in read or x.device is not HOST else x.to_device(place) for k, x in enumerate(inputs)]
 
 
-def _read(x: Any, annotation: str) -> Any:
+def _read(x: Any, annotation: str, kind: str, k: int) -> Any:
     """Return an input as a function takes it."""
     if x is None or not annotation or "Kept" in annotation:
         return x
+    try:
+        array = x.to_numpy()
+    except RecordingError:
+        raise RecordingError(
+            f"{kind} reads its input {OPERATORS[kind].inputs[k][0]} before it computes, and while a model is recorded, "
+            "numbers that depend on inputs are unknown; make it a constant of the file, or compute it from shapes"
+        ) from None
     if annotation.startswith("Numbers"):
-        return x.to_numpy()
-    values = x.to_numpy().reshape(-1)
+        return array
+    values = array.reshape(-1)
     return tuple([int(n) for n in values]) if annotation.startswith("Ints") else values[0].item()
 
 
