@@ -413,6 +413,27 @@ def test_local_functions_are_inlined(tmp_path: Path) -> None:
     agree(tmp_path / "a.onnx", X)
 
 
+def test_defaults_of_local_functions(tmp_path: Path) -> None:
+    """In branches as well, and in a function that another one calls; a call may give another number."""
+    helper, opsets = package().helper, [package().helper.make_opsetid("", 20), package().helper.make_opsetid("own", 1)]
+    leaky, call = node("LeakyRelu", ["a"], ["b"]), node("Leaky", ["a"], ["b"], domain="own")
+    leaky.attribute.add(name="alpha", ref_attr_name="alpha", type=package().AttributeProto.FLOAT)
+    defaults = [helper.make_attribute("alpha", 0.25)]
+    functions = [
+        helper.make_function("own", "Leaky", ["a"], ["b"], [leaky], opsets, [], defaults),
+        helper.make_function("own", "Calls", ["a"], ["b"], [call], opsets),
+    ]
+    one = graph([node("Calls", ["x"], ["p"], domain="own")], [], [info("p", FLOAT)])
+    two = graph([node("Leaky", ["x"], ["q"], domain="own", alpha=0.5)], [], [info("q", FLOAT)])
+    branch = node("If", ["go"], ["y"], then_branch=one, else_branch=two)
+    inner = graph([branch], [info("x", FLOAT, [3, 4]), info("go", BOOL, [])], [info("y", FLOAT)])
+    package().save(
+        helper.make_model(inner, opset_imports=opsets, functions=functions, ir_version=9), tmp_path / "a.onnx"
+    )
+    for go in (True, False):
+        agree(tmp_path / "a.onnx", X - 1, np.array(go))
+
+
 def test_local_functions_of_another_version_are_converted(tmp_path: Path) -> None:
     """Axes are an attribute of opset 12 and an input of opset 18, where the softmax of opset 12 is of a matrix."""
     helper, old = package().helper, package().helper.make_opsetid("", 12)

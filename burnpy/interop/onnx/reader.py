@@ -22,7 +22,7 @@ import numpy as np
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.errors import LoadingError, path_shown
 from burnpy.backend.lazy import needed
-from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode, in_order
+from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode, in_order, set_defaults
 from burnpy.interop.onnx.operators.elementwise import PRODUCTS
 from burnpy.interop.onnx.operators.table import DTYPES, NARROW_BITS, OPERATORS, Bound, is_float, snake, tensor
 from burnpy.interop.onnx.patterns import folded, joined, padded, placed, read_as_numbers, with_ints
@@ -64,7 +64,10 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, Any], set[str]]
     shown = path_shown(path)
     try:
         proto = onnx.load_model_from_string(without_raw_data(path))
-        if proto.functions:
+        if proto.functions:  # whose defaults the package's inliner does not know
+            defaults = {(each.domain, each.name): each.attribute_proto for each in proto.functions}
+            for part in (proto.graph, *proto.functions):
+                set_defaults(part.node, defaults)
             typed = onnx.shape_inference.infer_shapes(proto)  # which operators of other versions are converted by
             proto = import_module("onnx.inliner").inline_local_functions(typed, convert_version=True)
     except FileNotFoundError:
@@ -196,8 +199,7 @@ class _Reader:
         weights.
         """
         (entry,) = proto.attribute if len(proto.attribute) == 1 else (self.onnx.AttributeProto(),)
-        name = entry.name
-        if name == "value":
+        if (name := entry.name) == "value":
             array = self._array(entry.t)
             self.types[proto.output[0]] = entry.t.data_type
         elif name == "sparse_value":
@@ -263,9 +265,9 @@ class _Reader:
             return self._graph(proto.g, names, depth + 1)
         if proto.type == kinds.TENSOR:
             return self._array(proto.t)
-        several = hasattr(value, "__iter__") and not isinstance(value, bytes)
-        read = [x.decode("utf-8", "replace") if isinstance(x, bytes) else x for x in (value if several else (value,))]
-        return tuple(read) if several else read[0]
+        if hasattr(value, "__iter__") and not isinstance(value, bytes):
+            return tuple([x.decode("utf-8", "replace") if isinstance(x, bytes) else x for x in value])
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
     def _array(self, proto: Any) -> Any:
         """Return a tensor of the file as an array, with data from other files in the same folder."""
@@ -336,10 +338,8 @@ _MESSAGES: dict[str, dict[int, str]] = {
 }
 """The fields of messages that hold tensors, or messages with tensors: from onnx.proto."""
 
-
 _DIMS, _DATA_TYPE, _RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 1, 2, 9, 13, 14
 """The fields of a TensorProto."""
-
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 """The types of fields."""

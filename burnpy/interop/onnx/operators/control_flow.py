@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from graphlib import CycleError, TopologicalSorter
@@ -357,17 +357,13 @@ def _bodies(blocks: Sequence[Block], k: int) -> list[Any]:
     return [block.recordings[k] for block in blocks]
 
 
-def _names(operands: Sequence[Operand]) -> list[str]:
-    return [x.name for x in operands]
-
-
 def _scan(writer: GraphWriter, blocks: Sequence[Loop], values: Sequence[Operand]) -> list[str]:
     """Write a loop over slices. One without slices takes the numbers of its steps, which its body does not read."""
     loop = blocks[0]
     fixed, end = len(values) - loop.carried - loop.sliced, len(values) - loop.sliced
     carry, xs = values[fixed:end], list(values[end:])
     states, slices = [writer.inside(x) for x in carry], [writer.inside(x, sliced=True) for x in xs]
-    given = _names([*values[:fixed], *states, *slices])
+    given = [x.name for x in (*values[:fixed], *states, *slices)]
     if not xs:
         length = writer.constant(merged_size([block.length for block in blocks]), int64)
         steps = writer.node("Range", writer.constant(0, int64), length, writer.constant(1, int64))
@@ -384,7 +380,7 @@ def _scan(writer: GraphWriter, blocks: Sequence[Loop], values: Sequence[Operand]
 
 def _if(writer: GraphWriter, blocks: Sequence[Choice], values: Sequence[Operand]) -> list[str]:
     """Write a branch. Its graphs read the values outside."""
-    names = _names(values)
+    names = [x.name for x in values]
     middle, end = 1 + len(blocks[0].recordings[0].inputs) - blocks[0].common, len(values) - blocks[0].common
     inputs = [*names[1:middle], *names[end:]], names[middle:]
     one, two = [
@@ -400,11 +396,11 @@ def _loop(writer: GraphWriter, blocks: Sequence[WhileLoop], values: Sequence[Ope
     carry = values[fixed:]
     count = Operand("", (), int64)
     states = [writer.inside(x) for x in carry]
-    before = writer.body(_bodies(blocks, 0), _names(values))
+    before = writer.body(_bodies(blocks, 0), [x.name for x in values])
 
     def step() -> list[Operand]:
-        new = writer.body(_bodies(blocks, 1), _names([*values[:fixed], *states]))
-        return [*writer.body(_bodies(blocks, 0), _names([*values[:fixed], *new])), *new]
+        new = writer.body(_bodies(blocks, 1), [x.name for x in (*values[:fixed], *states)])
+        return [*writer.body(_bodies(blocks, 0), [x.name for x in (*values[:fixed], *new)]), *new]
 
     body = writer.graph("step", [writer.inside(count), writer.inside(before[0]), *states], step)
     return _node(writer, "Loop", [None, before[0], *carry], len(carry), body=body)
@@ -431,6 +427,15 @@ def rename(node: Any, old: str, new: str) -> None:
     for attribute in node.attribute:
         for each in attribute.g.node:
             rename(each, old, new)
+
+
+def set_defaults(nodes: Sequence[Any], defaults: Mapping[tuple[str, str], Sequence[Any]]) -> None:
+    """Give calls of a file's functions the attributes whose defaults the functions have."""
+    for node in nodes:
+        given, known = {entry.name for entry in node.attribute}, defaults.get((node.domain, node.op_type), ())
+        node.attribute.extend([entry for entry in known if entry.name not in given])
+        for attribute in node.attribute:
+            set_defaults(attribute.g.node, defaults)
 
 
 def in_order(protos: Sequence[Any]) -> Sequence[Any]:
