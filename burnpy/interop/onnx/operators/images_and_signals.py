@@ -334,8 +334,8 @@ def stft(
     if signal.shape[1] < size:
         raise ShapeError(f"STFT takes a signal of at least {size} samples, as its frames have, got {signal.shape[1]}")
     count = 1 + (signal.shape[1] - size) // step[0]
-    places = np.arange(count)[:, None] * step[0] + np.arange(size)
-    frames = signal.index_select(1, tensor(places.reshape(-1), x.device)).unflatten(1, (count, size))
+    places = arange(count, x.device).unsqueeze(1) * step[0] + arange(size, x.device)
+    frames = signal.index_select(1, places.reshape(-1)).unflatten(1, (count, size))
     if window is not None:
         frames = frames * window.reshape(1, 1, -1, 1)
     return dft(frames, axis=2, onesided=onesided, opset=opset)

@@ -162,7 +162,7 @@ def _as_it_is(kind: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
 def _resize(kind: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Form | None:
     """Return a Resize; None for dtypes that onnxruntime does not resize."""
     x, *rest = inputs
-    if x.dtype.name not in ("float32", "int32", "int8", "uint8"):
+    if x.dtype.name not in ("float16", "float32", "int32", "int8", "uint8"):
         return None
     if kind == "Resize" and attributes["opset"] >= 11:
         return kind, inputs, attributes
