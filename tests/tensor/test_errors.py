@@ -59,7 +59,7 @@ ARITHMETIC: list[Mistake] = [
     (lambda x, i, b: np.add(x, np.ones(3)), KindError, ["write x.add(y), and", "Tensor.from_data(array,"]),
     (lambda x, i, b: "a" * x, KindError, ["'a'"]),
     (lambda x, i, b: x + Tensor[Autodiff[NumPy]].ones((2, 3)), DeviceError, ["NumPy", "Autodiff[NumPy]", "from_inner"]),
-    (lambda x, i, b: i // 0, ArgumentError, ["floor_divide", "zero", "float"]),
+    (lambda x, i, b: i // 0, ArgumentError, ["integer division", "zero", "float"]),
     (lambda x, i, b: i % (i - i), ArgumentError, ["remainder", "zero"]),
     (lambda x, i, b: i**-1, ArgumentError, ["pow", "negative", "float"]),
     (lambda x, i, b: IntTensor[NumPy].ones((2,), dtype="int8") + 1000, DTypeError, ["int8", "1000"]),
