@@ -119,6 +119,7 @@ class Grouping:
         self.producer: dict[int, Unit] = {}  #: the unit that computes a value
         self.expanded: dict[int, Ref] = {}  #: for a value that is an expanded or detached one, that one
         self.constants: dict[int, Any] = dict(numbers)  #: the numbers of values that are one number
+        self._position = {id(node): k for k, node in enumerate(nodes)}
         self._further = [step for step, given in ((rounding_of, rounds), (step_of_ints, ints)) if given]
         self._effect: Single | None = None  # the last one with an effect
         self._gone: list[Group] = []  # kept, as units are known by their ids
@@ -269,7 +270,8 @@ class Grouping:
         for one, two in ((group, other), (other, group)):
             if any(u.depth <= depth for u in one.consumers.values() if u is not two and u is not one):
                 return
-        group.nodes = sorted([*group.nodes, *other.nodes], key=lambda node: refs_in(node.results)[0].number)
+        # Numbers of values tell no order: passes over recordings number the values that they add after all others.
+        group.nodes = sorted([*group.nodes, *other.nodes], key=lambda node: self._position[id(node)])
         group.splits, group.depth, group.last = splits, depth, max(group.last, other.last)
         group.made |= other.made
         group.roles |= other.roles

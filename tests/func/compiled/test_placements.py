@@ -85,6 +85,10 @@ PERMUTED: dict[str, Callable[..., Any]] = {
         (x * y).permute(1, 2, 0),
         (x > y).permute(1, 2, 0),
     ),
+    "permutations that are undone before a group joins another": lambda x, y, b: (
+        x.permute(1, 2, 0).exp().permute(2, 0, 1) * 2.0 + b.sin(),
+        b.permute(1, 2, 0).exp().permute(2, 0, 1) * 2.0 + b.sin(),
+    ),
     "parts": lambda x, y, b: (
         burnpy.cat([x * y, x], 2)[:, :, 1:8:2].permute(1, 2, 0).cumsum(0),
         burnpy.cat([x * y, b], 1)[1, :5] + burnpy.cat([x, x], 0)[2:, :1].sum((0, 1)),
