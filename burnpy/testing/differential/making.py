@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,10 @@ WIDE = (0.0, -0.0, 1e-30, -1e-30, 1e-8, 1.0, 1.0, 8.0, -8.0, 19.5, 30.0, -30.0, 
 """Numbers at which functions saturate, underflow and overflow, and ties."""
 MODES = {"smooth": 0.52, "ties": 0.11, "special": 0.09, "graded": 0.1, "wide": 0.18}
 """The kinds of numbers, with the share of the samples that have them, of those without an offset."""
+LAYOUTS = 0.2
+"""The share of the samples that move elements more often, as plans compute permuted values where they lie."""
+_SHAPES = (0.25, 0.2, 0.12, 0.12, 0.06, 0.13, 0.04, 0.04, 0.04)
+_LAYOUT_SHAPES = (0.25, 0.25, 0.0, 0.4, 0.0, 0.1, 0.0, 0.0, 0.0)
 OFFSET = 6
 """One sample in so many has numbers with a large offset, and an operation along dims first, each in turn."""
 
@@ -54,6 +58,7 @@ class Maker:
         self.elementwise = [n for n in rows if operation(n).elementwise and "float" in ROWS[n].kinds]
         self.along = [n for n in rows if _along(operation(n)) and "float" in ROWS[n].kinds]
         self.general = [n for n in rows if operation(n).arguments and any(a.kind for a in operation(n).arguments)]
+        self.moved = [n for n in rows if n in _MOVED]
         self.composed = [n for n in self.blocks if entries is None or n in entries]
         of_kind = {
             kind: [n for n in self.composed if self.blocks[n].kind == kind]
@@ -68,6 +73,7 @@ class Maker:
                 (self.elementwise, 0.28),
                 (self.along, 0.2),
                 (self.general, 0.24),
+                (self.moved, 0.08),
                 (self.composed, 0.28),
                 (own, 0.3),
             )
@@ -92,12 +98,34 @@ def _along(op: Operation) -> bool:
     )
 
 
+def _order(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([int(dim) for dim in rng.permutation(len(shape))])
+
+
+def _part(rng: np.random.Generator, size: int) -> slice:
+    start = int(rng.integers(0, max(size, 1)))
+    return slice(start, int(rng.integers(start, size + 1)), int(rng.integers(1, 3)))
+
+
+_MOVED: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Any]] = {
+    "permute": _order,
+    "mT": lambda rng, shape: (),
+    "flip": lambda rng, shape: _order(rng, shape)[: int(rng.integers(1, len(shape) + 1))],
+    "slice": lambda rng, shape: tuple([_part(rng, n) if rng.random() < 0.5 else slice(0, n, 1) for n in shape]),
+    "reshape": lambda rng, shape: tuple([shape[dim] for dim in _order(rng, shape)]) if rng.random() < 0.6 else (-1,),
+    "expand": lambda rng, shape: (2, *shape),
+    "cat": lambda rng, shape: int(rng.integers(len(shape))),
+}
+"""Operations that move the elements of any value, and their second argument for a shape."""
+
+
 class _Making:
     """The state in which one sample is made: of numbers with an offset, if an operation is to be the first step."""
 
     def __init__(self, maker: Maker, rng: np.random.Generator, first: str | None) -> None:
         self.maker, self.rng, self.first = maker, rng, first
         self.mode = "offset" if first else str(rng.choice(list(MODES), p=list(MODES.values())))
+        self.layouts = self.rng.random() < LAYOUTS
         self.infinite = self.mode == "special" or (self.mode == "wide" and rng.random() < 0.3)
         self.steps: list[Step] = []
         self.values: list[Any] = []
@@ -122,7 +150,9 @@ class _Making:
         return Sample(tuple(inputs), tuple(self.steps), chosen, self.narrow, self.rough)._pruned(chosen)
 
     def _wanted(self) -> int:
-        """Choose the number of steps: few after a first one, whose loss they may hide."""
+        """Choose the number of steps: few after a first one, whose loss they may hide, and many that move elements."""
+        if self.layouts and not self.first:
+            return int(self.rng.integers(6, 17))
         wanted = int(self.rng.integers(2, 13)) if self.rng.random() < (0.3 if self.first else 0.7) else 2
         return 1 if self.first and self.rng.random() < 0.6 else wanted
 
@@ -132,6 +162,8 @@ class _Making:
         weights = np.array([w for _, w in self.maker.groups])
         if self.mode == "wide":  # densities, losses and solvers have most to lose
             weights[[k for k, group in enumerate(groups) if group is self.maker.composed]] *= 2.5
+        if self.layouts:
+            weights[[k for k, group in enumerate(groups) if group is self.maker.moved]] *= 10.0
         return groups[int(self.rng.choice(len(groups), p=weights / weights.sum()))]
 
     def _results(self, inputs: int, firsts: Sequence[int]) -> tuple[int, ...]:
@@ -156,7 +188,7 @@ class _Making:
     def _shapes(self) -> list[tuple[int, ...]]:
         n, m, p = (int(k) for k in self.rng.integers(1, 5, 3))
         base: tuple[int, ...] = [(n, n), (n, m), (n,), (n, m, p), (), (3, 3), (0, m), (n, 0), (1, n)][
-            int(self.rng.choice(9, p=[0.25, 0.2, 0.12, 0.12, 0.06, 0.13, 0.04, 0.04, 0.04]))
+            int(self.rng.choice(9, p=_LAYOUT_SHAPES if self.layouts else _SHAPES))
         ]
         more = [base, base[-1:], (*base[-2:-1], 1), (), (1,) * len(base), base]
         return [base, *[more[int(self.rng.integers(len(more)))] for _ in range(int(self.rng.integers(0, 3)))]]
@@ -215,6 +247,8 @@ class _Making:
         row = ROWS[name]
         if group is self.maker.elementwise:
             return self._elementwise(row)
+        if group is self.maker.moved:
+            return self._moved(name)
         label = str(self.rng.choice(list(row.examples)))
         example = row.examples[label]
         if group is self.maker.along:
@@ -272,6 +306,15 @@ class _Making:
         if self.rng.random() < 0.5:
             refs.sort(key=lambda r: self.values[r.number].shape in (shape, ()))
         return refs[0] if refs else ref
+
+    def _moved(self, name: str) -> tuple[Any, ...]:
+        ref = self._value(ndim=1) or Ref(0)
+        shape = self.values[ref.number].shape
+        given = _MOVED[name](self.rng, shape)
+        if name == "cat":
+            alike = [n for n, v in enumerate(self.values) if v.kind == "float" and v.shape == shape]
+            return [ref, Ref(int(self.rng.choice(alike)))], given
+        return (ref,) if name == "mT" else (ref, given)
 
     def _along(self, op: Operation, example: Sequence[Any]) -> tuple[Any, ...]:
         ref = self._value(ndim=1) or Ref(0)
