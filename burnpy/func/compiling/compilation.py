@@ -20,7 +20,7 @@ from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import INEXACT
 from burnpy.func.compiling.captured import captured
 from burnpy.func.compiling.names_read import Captured
-from burnpy.func.compiling.recorded_calls import STATIC, Call, RecordedCall, compare, recorded
+from burnpy.func.compiling.recorded_calls import NUMPY_FLOATS, STATIC, Call, RecordedCall, compare, recorded
 from burnpy.func.pytree import Structure, describe_tree, flatten, handler_of, is_registered, paths
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import Generator
@@ -228,9 +228,12 @@ def guard_of(call: Call, inputs: Sequence[int], device: Any) -> ArgumentGuard:
             node = getattr(leaf._primitive, "node", None)
             if node is not None and nodes.setdefault(id(node), k) != k:
                 _refuse(source, f"p{names[nodes[id(node)]]}.node is not p{name}.node")
-        elif leaf.__class__ is float or leaf.__class__ is Generator:
+        elif leaf.__class__ is float:
+            _refuse(source, f"{name}.__class__ is not {cls} and not isinstance({name}, {source.bind(NUMPY_FLOATS)})")
+            values[k] = f"{source.bind(device.host_number)}({name})"
+        elif leaf.__class__ is Generator:
             _refuse(source, f"{name}.__class__ is not {cls}")
-            values[k] = f"{source.bind(device.host_number)}({name})" if leaf.__class__ is float else f"{name}._numpy"
+            values[k] = f"{name}._numpy"
         elif isinstance(leaf, STATIC):
             _refuse(source, f"{name}.__class__ is not {cls} or {name} != {source.bind(leaf)}")
         else:

@@ -30,6 +30,9 @@ from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
 STATIC = (int, bool, str, bytes, type(None))
 """The classes of arguments whose values distinguish plans."""
+NUMPY_FLOATS = (np.float16, np.float32, np.float64)
+_NUMPY_NUMBERS = (*NUMPY_FLOATS, np.integer, np.bool_)
+"""The classes of NumPy's numbers, which are arguments as Python's are."""
 _RETURNED = (*STATIC, float, complex, type, enum.Enum, np.dtype, np.generic, Backend, Generator)
 """The classes of constants that a result may hold."""
 
@@ -47,7 +50,8 @@ class Call:
         own: int = 0,
     ) -> None:
         self.args, self.kwargs = args, kwargs
-        self.leaves, self.structure = flatten((args, kwargs), whole=True)
+        leaves, self.structure = flatten((args, kwargs), whole=True)
+        self.leaves = [leaf.item() if isinstance(leaf, _NUMPY_NUMBERS) else leaf for leaf in leaves]
         self.inline = False
         first: dict[int, int] = {}
         self.key = tuple([self._key(leaf, first, number) for number, leaf in enumerate(self.leaves)])

@@ -930,6 +930,19 @@ def test_a_float_argument_promotes_no_tensor(name: str, dtype: str) -> None:
         assert np.allclose(found.to_numpy(), expected.to_numpy(), rtol=0.01 if dtype == "float16" else 1e-6)
 
 
+@pytest.mark.parametrize("number", [np.float16, np.float32, np.float64])
+def test_numpy_numbers_are_arguments_as_python_numbers(number: type[Any]) -> None:
+    """One plan for all floats, and one for each int and bool."""
+    f = compiled(lambda x, k, n, flag: x * k if flag else x + n)
+    x = Tensor[NumPy].from_data([0.5, 2.0])
+    for k in (1.5, 2.0, -0.5):
+        for flag in (True, np.True_):
+            assert f(x, number(k), np.int32(3), flag).tolist() == [0.5 * k, 2.0 * k]
+    assert len(f.plans) == 1
+    assert f(x, number(1.5), np.int64(4), np.False_).tolist() == f(x, 1.5, 4, False).tolist() == [4.5, 6.0]
+    assert len(f.plans) == 2
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_float_argument_beside_complex_numbers(dtype: str) -> None:
     def f(z: ComplexTensor[NumPy], k: float) -> Any:
