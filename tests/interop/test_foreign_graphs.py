@@ -12,7 +12,7 @@ import pytest
 import burnpy
 from burnpy import Tensor
 from burnpy.backend import NumPy
-from burnpy.backend.errors import ArgumentError, IndexRangeError, LoadingError, RecordingError
+from burnpy.backend.errors import ArgumentError, ExportError, IndexRangeError, LoadingError, RecordingError
 from burnpy.interop import onnx
 from burnpy.interop.onnx.operators.table import tensor
 from burnpy.interop.onnx.reader import without_raw_data
@@ -301,8 +301,9 @@ def sizes_agree(path: Path, shapes: list[tuple[int, ...]], dynamic: Any, *more: 
     onnx.export(model, (tensor(feeds[0]), *map(tensor, more)), again, dynamic=dynamic)
     for x in feeds:
         values = dict(zip(model.graph.inputs, (x, *more), strict=True))
-        one, two = [onnxruntime.InferenceSession(file).run(None, values) for file in (path, again)]
-        np.testing.assert_allclose(one[0], two[0], rtol=1e-5, atol=1e-6)
+        results = [onnxruntime.InferenceSession(file).run(None, values) for file in (path, again)]
+        for one, two in zip(*results, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
 
 
 def test_places_of_ones_follow_from_sizes(tmp_path: Path) -> None:
@@ -320,6 +321,37 @@ def test_places_of_ones_follow_from_sizes(tmp_path: Path) -> None:
     path = written(tmp_path / "a.onnx", graph(nodes, [info("x", FLOAT, ["b", "l"])], [info("y", FLOAT)]), 18)
     agree(path, X)
     sizes_agree(path, [(3, 4), (1, 1), (2, 9)], {"x": {0: "b", 1: "l"}})
+
+
+def test_numbers_of_elements_of_all_sizes(tmp_path: Path) -> None:
+    """Products of several sizes; and numbers of an output alone, which need more recordings."""
+    dims = ["b", 2, "h", "w"]
+    nodes = [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2]), node("Size", ["x"], ["count"])]
+    whole = graph(
+        [*nodes, node("Shape", ["y"], ["sizes"])], [info("x", FLOAT, dims)], [info("count", INT), info("sizes", INT)]
+    )
+    path = written(tmp_path / "a.onnx", whole, 18)
+    sizes_agree(path, [(1, 2, 4, 4), (3, 2, 5, 9), (2, 2, 17, 2)], {"x": {0: "b", 2: "h", 3: "w"}})
+    bounds = [held(name, np.array([n])) for name, n in (("zero", 0), ("six", 6), ("two", 2))]
+    nodes = [node("Slice", ["x", "zero", "six", "two"], ["part"]), node("Size", ["part"], ["y"])]
+    whole = graph(nodes, [info("x", FLOAT, dims)], [info("y", INT)], initializer=bounds)
+    path = written(tmp_path / "b.onnx", whole, 18)
+    with pytest.raises(ExportError, match=r"a size is .* cannot express"):
+        sizes_agree(path, [(1, 2, 4, 4)], {"x": {2: "h"}})
+
+
+def test_backward_slices_that_start_before_the_first_element(tmp_path: Path) -> None:
+    """A Slice takes the first element then, and Python's none."""
+    names = {"start": -4, "end": -(2**31), "axis": 0, "step": -1}
+    bounds = [held(name, np.array([n])) for name, n in names.items()]
+    whole = graph(
+        [node("Slice", ["x", *names], ["y"])], [info("x", FLOAT, [3, 4])], [info("y", FLOAT)], initializer=bounds
+    )
+    agree(written(tmp_path / "a.onnx", whole, 18), X)
+    x = Tensor[NumPy].from_data(np.arange(6, dtype=np.float32))
+    onnx.export(lambda x: (x[-4::-1], x[-2:-5:-2]), (x,), tmp_path / "b.onnx", dynamic={"x": {0: "n"}})
+    for n in range(1, 7):
+        onnx.verify(tmp_path / "b.onnx", lambda x: (x[-4::-1], x[-2:-5:-2]), (x[:n],))
 
 
 @pytest.mark.parametrize("mode", ["avg", "max"])

@@ -102,9 +102,7 @@ def export(
     refuse_url(target, "export()")
     given = inputs_of(model, inputs)
     symbols, numbers = symbols_of(given.named, given.call.leaves, dynamic or {})
-    recorded, writer = _recorded(onnx, model, given, symbols, numbers, opset, outputs)
-    infos, sizes = _inputs_of(writer, given, recorded[0], symbols)
-    results = writer.outputs(sizes)
+    writer, infos, results = _written(onnx, model, given, symbols, numbers, opset, outputs)
     writer.prune([info.name for info in results])
     name = type(model).__name__ if hasattr(model, "forward") else getattr(model, "__name__", "model")
     graph = onnx.helper.make_graph(writer.nodes, name, infos, results, list(writer.initializers.values()))
@@ -142,7 +140,7 @@ class _Decompositions:
         return self.loops.get(op.name, op.function) if rule is None or op.name in self.defaults else None
 
 
-def _recorded(
+def _written(
     onnx: Any,
     model: Callable[..., Any],
     given: Inputs,
@@ -150,8 +148,12 @@ def _recorded(
     numbers: Mapping[str, int],
     opset: int,
     outputs: tuple[str, ...],
-) -> tuple[list[Trace], Writer]:
-    """Record a model for several dynamic sizes, and write its nodes; again with what the rules of operations lack."""
+) -> tuple[Writer, list[Any], list[Any]]:
+    """Record a model for several dynamic sizes, and write its nodes; again with what the rules of operations lack.
+
+    Returns:
+        The graph, and the descriptions of its inputs and of its outputs.
+    """
     from burnpy.interop.onnx.writer import Writer
 
     decompositions, least = _Decompositions(opset), 1
@@ -159,7 +161,9 @@ def _recorded(
         recorded = traces(model, given, symbols, numbers, decompositions, least)
         _name_outputs(recorded, outputs, {*given.named, *given.parameters.values()})
         try:
-            return recorded, Writer(onnx, opset, recorded, *_named(given, recorded[0]))
+            writer = Writer(onnx, opset, recorded, *_named(given, recorded[0]))
+            infos, sizes = _inputs_of(writer, given, recorded[0], symbols)
+            return writer, infos, writer.outputs(sizes)
         except MissingResultError as missing:
             decompositions.defaults.add(missing.operation)
         except UnknownSizeError as unknown:

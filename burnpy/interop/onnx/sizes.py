@@ -238,11 +238,22 @@ def expression_of(values: tuple[int, ...], known: Sequence[tuple[int, ...]]) -> 
         found = _linear(values, one, two)
         if found is not None:
             return found
-    for find in (_quotient, _remainder, _modulo):
-        for one in known:
-            found = find(values, one)
-            if found is not None:
-                return found
+    rows = [(find, one) for find in (_quotient, _remainder, _modulo) for one in known]
+    tried = (found for find, one in rows if (found := find(values, one)) is not None)
+    return _product(values, known, _FACTORS) or next(tried, None)
+
+
+_FACTORS = 5
+"""The largest number of known sizes whose product is found, as the number of elements of a tensor is."""
+
+
+def _product(values: tuple[int, ...], known: Sequence[tuple[int, ...]], most: int) -> Expression | None:
+    """Return a size as a known one multiplied by a constant and others, up to so many."""
+    for one in known if most else ():
+        if all(size and value % size == 0 for value, size in zip(values, one, strict=True)):
+            rest = tuple([value // size for value, size in zip(values, one, strict=True)])
+            if len(set(rest)) == 1 or _product(rest, known, most - 1) is not None:
+                return Expression(one, rest)
     return None
 
 

@@ -34,6 +34,7 @@ from burnpy.interop.onnx.operators.table import (
     rule,
     tensor,
 )
+from burnpy.interop.onnx.sizes import Size
 from burnpy.nn import functional
 from burnpy.tensor.joining import cat, where
 from burnpy.tensor.tensor import Tensor
@@ -139,11 +140,13 @@ def tile(x: Value, repeats: Ints) -> Value:
 
 @operator("Slice")
 def slice_(x: Value, starts: Ints = (), ends: Ints = (), axes: Ints | None = None, steps: Ints | None = None) -> Value:
-    """Cut a part out of x; bounds beyond its ends are its ends."""
+    """Cut a part out of x; bounds beyond its ends are its ends, and a backward start before the first element is it."""
     key = [slice(None)] * x.ndim
     for k, dim in enumerate(range(len(starts)) if axes is None else axes):
-        step, size = 1 if steps is None else steps[k], x.shape[dim]
-        key[dim % x.ndim] = slice(starts[k], None if step < 0 and ends[k] < -size else ends[k], step)
+        start, end, step, size = starts[k], ends[k], 1 if steps is None else steps[k], x.shape[dim]
+        if step < 0 < size:
+            start, end = max(start, -size), None if end < -size else end
+        key[dim % x.ndim] = slice(start, end, step)
     return x[tuple(key)] if key else x
 
 
@@ -318,34 +321,33 @@ def write_reshape(g: GraphWriter, x: Operand, shape: Any) -> Any:
 _ENDS = (-(2**62), 2**62)
 
 
-def write_slice(g: GraphWriter, x: Any, key: Any) -> Any:
+def write_slice(g: GraphWriter, x: Operand, key: Any) -> Any:
     """Write a Slice, and the removed and new dimensions."""
-    starts, ends, axes, steps, removed, added = [], [], [], [], [], []
+    bounds, removed, added = [], [], []  # starts, ends, axes and steps
     axis = place = 0
+    out: Any = x
     for entry in key:
         if entry is None:
             added.append(place)
         elif isinstance(entry, slice):
-            step = 1 if entry.step is None else entry.step
+            start, stop, step = entry.start, entry.stop, 1 if entry.step is None else entry.step
             before, after = _ENDS if step > 0 else _ENDS[::-1]
-            if (entry.start, entry.stop, step) != (None, None, 1):
-                starts.append(before if entry.start is None else entry.start)
-                ends.append(after if entry.stop is None else entry.stop)
-                axes.append(axis)
-                steps.append(step)
+            if step < 0 and isinstance(x.shape[axis], Size) and isinstance(start, int) and start < -1:
+                # few elements have none before the start, and a backward Slice takes the first one instead
+                out = g.node("Slice", out, *[g.sizes((n,)) for n in (0, start + 1, axis)])
+                start, stop = None, stop - start - 1 if isinstance(stop, int) and stop < 0 else stop
+            if (start, stop, step) != (None, None, 1):
+                bounds.append((before if start is None else start, after if stop is None else stop, axis, step))
         else:
-            starts.append(entry)
-            ends.append(g.each(lambda k: k + 1 if k != -1 else _ENDS[1], entry))
-            axes.append(axis)
-            steps.append(1)
+            bounds.append((entry, g.each(lambda k: k + 1 if k != -1 else _ENDS[1], entry), axis, 1))
             removed.append(axis)
         place += entry is None or isinstance(entry, slice)
         axis += entry is not None
-    if axes:
-        x = g.node("Slice", x, g.sizes(starts), g.sizes(ends), g.sizes(axes), g.sizes(steps))
+    if bounds:
+        out = g.node("Slice", out, *[g.sizes(column) for column in zip(*bounds, strict=True)])
     if removed:
-        x = g.node("Squeeze", x, g.sizes(removed))
-    return g.node("Unsqueeze", x, g.sizes(added)) if added else x
+        out = g.node("Squeeze", out, g.sizes(removed))
+    return g.node("Unsqueeze", out, g.sizes(added)) if added else out
 
 
 def write_slice_scatter(g: GraphWriter, x: Operand, key: Any, src: Any) -> Any:
@@ -364,7 +366,7 @@ def write_slice_scatter(g: GraphWriter, x: Operand, key: Any, src: Any) -> Any:
         return g.node("Pad", g.cast(src, x.dtype), g.sizes([*starts, *ends]), fill)
     total, vector = g.node("Size", x), g.sizes((-1,))
     order = g.node("Range", g.constant(0, int64), total, g.constant(1, int64))
-    places = write_slice(g, g.node("Reshape", order, g.node("Shape", x)), key)
+    places = write_slice(g, Operand(g.node("Reshape", order, g.node("Shape", x)), x.shape, int64), key)
     values = g.node("Expand", g.cast(src, x.dtype), g.node("Shape", places))
     flat = [g.node("Reshape", part, vector) for part in (x, places, values)]
     return g.node("Reshape", g.node("ScatterElements", *flat, axis=0), g.node("Shape", x))
