@@ -38,13 +38,13 @@ def product(xp: Any, x: Any, y: Any) -> Any:
     """
     if x.dtype is not float32 and x.dtype is not float64 and is_half(x.dtype):
         return product(xp, x.astype(float32), y.astype(float32)).astype(x.dtype)
+    if x.ndim > 1 < y.ndim and x.shape[-1] == 1 == y.shape[-2]:  # outer products, in a sixth of the time
+        return xp.multiply(x, y)
     if y.ndim == 2:
         if x.ndim == 2:
             return x.dot(y)
-        if x.size and x.flags.c_contiguous:  # one large product instead of many small ones
+        if x.ndim > 2 and x.size and x.flags.c_contiguous:  # one large product instead of many small ones
             return x.reshape((-1, x.shape[-1])).dot(y).reshape((*x.shape[:-1], y.shape[-1]))
-    if x.ndim > 2 < y.ndim and x.shape[-1] == 1:  # outer products, in a sixth of the time
-        return xp.multiply(x, y)
     return xp.matmul(x, y)
 
 

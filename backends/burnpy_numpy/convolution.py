@@ -21,7 +21,7 @@ from burnpy_array import ArrayBackend
 from burnpy_array.array_base import in_order, is_half
 from burnpy_numpy.cpu_threads import COUNT, shared
 from burnpy_numpy.kernels.kernel import contiguous, family_kernels
-from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT, kernel_product
+from burnpy_numpy.matmul import MULTIPLICATIONS_PER_ELEMENT, dot, kernel_product
 
 if TYPE_CHECKING:
     from burnpy.backend.entries import Operation
@@ -239,7 +239,7 @@ def _forward(x: Any, weight: Any, bias: Any, where: tuple[Pair, Pair, Pair]) -> 
         w = Windows(shape, kernel, where, x.dtype, end - begin)
         memory = np.empty(w.under.shape, x.dtype)
         for start, stop, count in w.blocks(begin, end):
-            result = w.rows(x[start:stop], memory).dot(matrix)
+            result = dot(w.rows(x[start:stop], memory), matrix)
             if bias is not None:
                 np.add(result, bias, result)
             out[start:stop] = result.reshape((count, positions, o)).transpose(0, 2, 1)
@@ -275,7 +275,7 @@ def _gradient_of_input(grad: Any, weight: Any, shape: Shape, where: tuple[Pair, 
     def work(begin: int, end: int) -> None:
         w = Windows(shape, kernel, where, grad.dtype, end - begin)
         for start, stop, count in w.blocks(begin, end):
-            columns = w.last(grad[start:stop]).dot(matrix).reshape((count, *w.counts, area, w.channels))
+            columns = dot(w.last(grad[start:stop]), matrix).reshape((count, *w.counts, area, w.channels))
             total = w.padded[:count]
             total.fill(0)
             for k, key in enumerate(w.keys):
@@ -298,7 +298,7 @@ def _gradient_of_weight(grad: Any, x: Any, shape: Shape, where: tuple[Pair, Pair
         total = totals[begin] = np.zeros((o, length), grad.dtype)
         for start, stop, _ in w.blocks(begin, end):
             rows = w.rows(x[start:stop], memory)
-            np.add(total, w.last(grad[start:stop]).T.dot(rows), total)
+            np.add(total, dot(w.last(grad[start:stop]).T, rows), total)
 
     shared(work, x.shape[0], grad[0, 0].size * length if grad.size else 0, products=True)
     total = in_order(totals)
@@ -361,12 +361,12 @@ def pointwise_weight_gradient(grad: Any, x: Any, shape: Shape, stride: Pair) -> 
     def work(begin: int, end: int) -> None:
         g, m = grads[begin:end], members[begin:end]
         if joint:
-            totals[begin] = _channels_first(g).dot(_channels_first(m).T)
+            totals[begin] = dot(_channels_first(g), _channels_first(m).T)
             return
-        total = totals[begin] = np.dot(g[0], m[0].T)
+        total = totals[begin] = dot(g[0], m[0].T)
         part = np.empty_like(total)
         for k in range(1, len(g)):
-            np.add(total, np.dot(g[k], m[k].T, part), total)
+            np.add(total, dot(g[k], m[k].T, part), total)
 
     _shared(work, grads, shape[1])
     return in_order(totals).reshape(shape)

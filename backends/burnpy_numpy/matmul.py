@@ -53,7 +53,7 @@ class NumPyMatmul(ArrayBackend):
         dtype = x.dtype
         if (dtype is float32 or dtype is float64) and y.ndim == 2:  # whatever y's dtype, NumPy promotes as we do
             if x.ndim == 2:
-                small = x.size < 1024 > y.size
+                small = 1 < x.size < 1024 > y.size > 1
                 if not small:
                     kernels_enabled()  # so that it is not `run`'s context alone whose arrays start at cache lines
                 try:
@@ -241,6 +241,11 @@ def kernel_product(x: Any, y: Any, bias: Any = None, dtype: Any = None, total: A
     return out
 
 
+def dot(x: Any, y: Any, out: Any = None) -> Any:
+    """Return the product of two matrices, with 0 · NaN: `numpy.dot` skips it where a matrix has one element."""
+    return (np.matmul if x.size == 1 or y.size == 1 else np.dot)(x, y, out)
+
+
 def product(x: Any, y: Any) -> Any:
     """Return the product of two matrices of float32 or float64."""
     rows, inner = x.shape
@@ -250,7 +255,7 @@ def product(x: Any, y: Any) -> Any:
         if out is not None:
             return out
     if not _starts_threads(x, y) or x.dtype is not y.dtype or inner != y.shape[0] or not shares_products():
-        return x.dot(y)
+        return dot(x, y)
     out = np.empty((rows, columns), x.dtype)
     product_into(x, y, out)
     return out

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burnpy import Tensor, compiled
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import bool_, dtype_of, float16, float32, float64, int8, int16, int32, int64, uint8
 from burnpy.backend.errors import ArgumentError
@@ -423,6 +424,23 @@ def test_products_of_batches_in_any_layout(dtype: str) -> None:
             expected = x.astype(np.float64) @ matrix
             np.testing.assert_allclose(D.matmul(x, matrix), expected, rtol=1e-3, atol=1e-3)
             np.testing.assert_allclose(D.linear(x, matrix, bias), expected + bias, rtol=1e-3, atol=1e-3)
+
+
+@every_row("dtype", [*FLOATS], ids=str)
+@every_row(
+    "shapes", [((9, 1), (1, 1)), ((1, 1), (1, 9)), ((2, 9, 1), (1, 1)), ((1,), (1, 9)), ((1, 1), (2, 1, 9))], ids=str
+)
+def test_zero_times_nan_is_nan_in_products_with_one_element(shapes: tuple[Any, Any], dtype: Any) -> None:
+    """`numpy.dot` scales by a matrix of one element, and skips 0."""
+    for numbers in ((0.0, math.nan), (math.nan, 0.0), (0.0, math.inf)):
+        x, y = (np.full(shape, number, dtype) for shape, number in zip(shapes, numbers, strict=True))
+        assert np.isnan(D.matmul(x, y).astype(float64)).all()
+        planned = compiled(lambda a, b: a @ b)(*(Tensor[NumPy].from_data(a) for a in (x, y)))
+        assert planned.isnan().all().item()
+        grad, image = x.reshape((1, 1, -1, 1)), y.reshape((1, -1, 1, 1))
+        if x.size == 1:
+            weight = D.conv2d_weight(grad, image, (1, y.size, 1, 1), (1, 1), (0, 0), (1, 1), 1)
+            assert np.isnan(weight.astype(float64)).all()
 
 
 @every_row("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint64"])

@@ -90,6 +90,7 @@ ARITHMETIC: list[Mistake] = [
     (lambda x, i, b: x @ x, ShapeError, ["matmul()", "(2, 3)", "3 in dim -1", "2 in dim -2"]),
     (lambda x, i, b: x @ x[0, :2], ShapeError, ["matmul()", "(2,)", "dim -1 of the second"]),
     (lambda x, i, b: x.expand(3, 2, 3) @ x.mT.expand(2, 3, 2), ShapeError, ["matmul()", "before the last two"]),
+    (lambda x, i, b: x[:, None].mT[..., :1] @ x[..., None], ShapeError, ["matmul()", "1 in dim -1", "3 in dim -2"]),
     (lambda x, i, b: x @ x.sum(), ShapeError, ["matmul()", "0-d", "x * y"]),
     (lambda x, i, b: x @ 2, KindError, ["matmul()", "x * 2"]),
     (lambda x, i, b: 2 @ x, KindError, ["matmul()", "x * 2"]),

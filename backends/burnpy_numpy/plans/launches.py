@@ -16,7 +16,7 @@ from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent
 from burnpy_numpy.kernels.launch import sum_of_rows
-from burnpy_numpy.matmul import product_into
+from burnpy_numpy.matmul import dot, product_into
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import cblas
 
@@ -289,7 +289,7 @@ class ProductLaunch(NumPyLaunch):
             right = f"{right}.T"
         elif self._vectors:
             right = f"{right}.reshape({inner}, {columns})"
-        function = source.bind(product_into if self._large else dot, "f")
+        function = source.bind(product_into if self._large else write_product, "f")
         source.write(f"{function}({left}, {right}, {out}.reshape({rows}, {columns}))")
 
 
@@ -403,12 +403,12 @@ class UnrolledLaunch(NumPyLaunch):
         source.write(f"{source.bind(self._function, 'f')}(0, 1, {len(arrays)}, {', '.join(arrays)})")
 
 
-def dot(x: Any, y: Any, out: Any) -> None:
+def write_product(x: Any, y: Any, out: Any) -> None:
     """Write the product of two matrices into memory, without warnings."""
     try:
-        run(np.dot, x, y, out)
+        run(dot, x, y, out)
     except RuntimeError:
-        quietly(np.dot, x, y, out)
+        quietly(dot, x, y, out)
 
 
 def add_up(x: Any, out: Any) -> None:
