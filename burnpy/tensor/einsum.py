@@ -183,9 +183,10 @@ def _sizes(asked: str, inputs: list[str], shapes: tuple[Shape, ...]) -> dict[str
     """Return the size of each letter, for which 1 broadcasts."""
     sizes: dict[str, int] = {}
     for letters, shape in zip(inputs, shapes, strict=True):
+        own = dict(zip(letters, shape, strict=True))  # the last size, where a letter occurs twice, must be the first
         for letter, size in zip(letters, shape, strict=True):
-            known = sizes.setdefault(letter, size)
-            if size != known and 1 not in (size, known):
+            known = sizes.setdefault(letter, size) if size == own[letter] else own[letter]
+            if size != known and (size != own[letter] or 1 not in (size, known)):
                 given = ", ".join(map(str, shapes))
                 raise ShapeError(f"{asked} of shapes {given}; {_named(letter)} is {known} and {size}")
             sizes[letter] = size if known == 1 else known

@@ -153,6 +153,7 @@ def test_mistakes() -> None:
         (lambda: einsum("ij,jk", x), ArgumentError, "names 2 operands, with 1"),
         (lambda: einsum("ij,jk->ik", x, x), ShapeError, r"shapes \(2, 3\), \(2, 3\); 'j' is 3 and 2"),
         (lambda: einsum("i", x), ShapeError, "names 1 dimensions"),
+        (lambda: einsum("ii->i", x[:, :1]), ShapeError, r"shapes \(2, 1\); 'i' is 1 and 2"),
         (lambda: einsum("ij->ik", x), ArgumentError, "each letter of the result"),
         (lambda: einsum("i1", x), ArgumentError, "written as letters"),
         (lambda: einsum("i,i", v, i), KindError, "an equation|after the equation"),
