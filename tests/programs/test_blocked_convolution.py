@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from itertools import cycle
 from typing import Any
 
@@ -144,6 +145,19 @@ def test_results_do_not_depend_on_threads_or_parts(case: str, monkeypatch: pytes
         for found, want in zip(results(*arguments), wanted, strict=True):
             np.testing.assert_array_equal(found, want)
     assert max(ranges) > 1
+
+
+def test_threads_have_memory_for_the_blocks_that_there_are() -> None:
+    """Of a small weight, more blocks could be packed at a time than the result has."""
+    x, weight, _, grad, where = given("float32", (1, 16, 64, 64), (33, 16, 1, 1), *SAME)
+    out = np.empty((1, 33, 66, 66), np.float32)
+    convolve_blocks(x, weight, None, out, where, False)
+    tracemalloc.start()
+    try:
+        assert convolve_blocks(x, weight, None, out, where, False)
+        assert tracemalloc.get_traced_memory()[1] < 8 * grad.nbytes
+    finally:
+        tracemalloc.stop()
 
 
 def test_padding_is_not_multiplied_where_members_are_rows() -> None:

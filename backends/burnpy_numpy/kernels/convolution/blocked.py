@@ -118,7 +118,8 @@ class BlockedConvolution:
         if bias is not None:
             self.bias[: self.channels] = bias
         self.finite = True
-        self.chunk = max(1, _PANEL // (self.panel * self.dtype.itemsize))  #: the blocks that are computed at a time
+        most = max(1, _PANEL // (self.panel * self.dtype.itemsize))
+        self.chunk = min(most, self.blocks)  #: the blocks that are computed at a time, one after the other
         each = (math.prod(x.shape[1:]) + math.prod(out.shape[1:])) * x.itemsize
         self.step = max(_MEMBERS, _PART // max(1, each) // _MEMBERS * _MEMBERS)  #: the members of a part of the batch
         self.pack, self.to, self.back, _ = block_kernels(
