@@ -111,7 +111,7 @@ class CuPyExecutor(Executor):
     def _gradients(self, node: Node) -> NodeLaunch | None:
         """Return the launch of the gradients of a linear layer by weight and bias."""
         grad, x = node.args
-        product = _product_of(Node("matmul_tn", (_rows(x), _rows(grad)), node.results[0], False, ()))
+        product = _product_of(node.replacement("matmul_tn", (_rows(x), _rows(grad)), node.results[0]))
         return self._with_epilogue(product, SUM, (x, grad))
 
     def _with_epilogue(self, product: gemm.Product | None, epilogue: int, operands: Sequence[Ref]) -> NodeLaunch | None:
@@ -157,7 +157,7 @@ class CuPyExecutor(Executor):
         if len(xs) <= MOST_ROUNDED and len({x.shape for x in xs}) == 1:
             return None
         formula = (cast_to(dtype.name), (xs,), (), (), False, None)
-        return self._lists(Node("foreach", formula, (node.results,), False, node.line))
+        return self._lists(node.replacement("foreach", formula, (node.results,)))
 
     def _norm(self, node: Node) -> NodeLaunch | None:
         """Return the launches of the norm of arrays of one dtype."""

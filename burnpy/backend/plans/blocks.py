@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burnpy.backend.dtypes import kind_of
 from burnpy.backend.plans.loops import MOST_ELEMENTS, StepLoop
+from burnpy.backend.plans.memory import Sharing
 from burnpy.backend.plans.plan import Plan
-from burnpy.backend.plans.recording import Node, Recording, Sharing, alike, part, refs_in, simplified
+from burnpy.backend.plans.recording import Recording, alike, part, refs_in, simplified
 from burnpy.backend.primitives import DType, Shape, Value
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class WhileLoop(Block):
 
     def __init__(self, step: Recording, carried: int, tested: int) -> None:
         *new, answer = step.outputs
-        known = [Node(node.name, node.args, node.results, False, node.line) for node in step.nodes[:tested]]
+        known = [node.replacement(node.name, node.args, node.results) for node in step.nodes[:tested]]
         super().__init__(
             [
                 part(step, step.nodes[:tested], step.inputs, [answer]),

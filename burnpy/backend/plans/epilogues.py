@@ -1,6 +1,7 @@
 """Epilogues: what follows an operation and is computed with it, before its result is written to memory: groups, relu
-after a norm, slices of an array, and a formula of a list after its multiplication by a number. `unbiased`,
-`multiplied` and `rounded` write linear layers, convolutions and lists of values to round so that more can follow."""
+after a norm, slices of an array, and a formula of a list after its multiplication by a number. `split_bias`,
+`lower_convolutions` and `combine_roundings` write linear layers, convolutions and lists of values to round so that more
+can follow."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from burnpy.backend.operations.programs import Formula
 from burnpy.backend.plans.executor import INDEXED, INTEGER_PRODUCTS, Executor, Launch, NodeLaunch
 from burnpy.backend.plans.fusion import Group, Single
 from burnpy.backend.plans.program_steps import DTYPES, rounding_of, step_of
-from burnpy.backend.plans.recording import Node, Recording, Ref, operations, refs_in
+from burnpy.backend.plans.recording import Node, NodeBuilder, Recording, Ref, operations, refs_in, uses_of
 from burnpy.backend.plans.rewriting import PLACED, beside
 from burnpy.backend.plans.signature import Signature
 from burnpy.backend.primitives import Shape
@@ -98,9 +99,9 @@ def _producers(units: Sequence[Any], values: Mapping[int, Any], executor: Execut
             producers[result.number].append(_Producer(node, [unit]))
         elif node.name in (*INDEXED, *INTEGER_PRODUCTS):
             producers[result.number] = [_Producer(node, [unit])]
-        elif node.name == "reshape":  # the same memory, see `multiplied`
+        elif node.name == "reshape":  # the same memory, see `lower_convolutions`
             producers[result.number] = [
-                _Producer(Node(made.name, made.args, result, made.effect, made.line), [*replaced, unit])
+                _Producer(made.replacement(made.name, made.args, result), [*replaced, unit])
                 for made, replaced in producers.get(node.args[0].number, ())
                 if made.name in (*INDEXED, *INTEGER_PRODUCTS) or (made.name == "matmul" and executor.multiplies_pixels)
             ]
@@ -149,14 +150,7 @@ def _unpadded(node: Node, singles: Mapping[int, Single], values: Mapping[int, An
         return None
     before = (ranges[2].start, ranges[3].start)
     args = (images, *rest, stride, before, *settings)
-    return _Producer(Node(node.name, args, node.results, node.effect, node.line), [spread, placed])
-
-
-def _uses(nodes: Sequence[Node], outputs: Sequence[Ref]) -> Counter[int]:
-    """Return how often nodes read each value, and how often it is an output, by its number."""
-    uses = Counter(ref.number for node in nodes for ref in refs_in(node.args))
-    uses.update(ref.number for ref in outputs)
-    return uses
+    return _Producer(node.with_args(args), [spread, placed])
 
 
 def _with(nodes: Sequence[Node], replaced: Mapping[int, Node | None]) -> list[Node]:
@@ -169,7 +163,7 @@ ACTIVATED = {"normalize": "normalize_relu", "normalize_backward": "normalize_rel
 """The names of normalizations with relu, and of their gradients, which have the result of relu as last argument."""
 
 
-def activated(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
+def fuse_relu(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
     """Return the nodes with relu, and its gradient, as parts of the normalizations beside them.
 
     Args:
@@ -177,7 +171,7 @@ def activated(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor)
         outputs: the outputs.
         executor: what computes them, where it can.
     """
-    uses = _uses(nodes, outputs)
+    uses = uses_of(nodes, outputs)
     made = {ref.number: node for node in nodes if node.name in ("normalize", "relu_backward")
             for ref in refs_in(node.results)}  # fmt: skip
     replaced: dict[int, Node | None] = {}
@@ -188,27 +182,26 @@ def activated(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor)
         source = made.get(first.number)
         if source is None or uses[first.number] != 1:
             continue
-        if node.name == "relu" and source.name == "normalize" and source.results[0] is first:
-            if executor.activates(source):
+        if node.name == "relu":
+            if source.name == "normalize" and source.results[0] is first and executor.activates(source):
                 results = (node.results, *source.results[1:])
-                new = Node(ACTIVATED[source.name], source.args, results, False, source.line)
+                new = source.replacement(ACTIVATED[source.name], source.args, results)
                 replaced |= {id(source): new, id(node): None}
-        elif node.name == "normalize_backward" and source.name == "relu_backward" and executor.activates(node):
+        elif source.name == "relu_backward" and executor.activates(node):
             grad, out = source.args
             if grad.shape == out.shape == node.args[1].shape and grad.dtype == out.dtype:
-                args = (grad, *node.args[1:], out)
-                new = Node(ACTIVATED[node.name], args, node.results, False, node.line)
+                new = node.replacement(ACTIVATED[node.name], (grad, *node.args[1:], out), node.results)
                 replaced |= {id(source): None, id(node): new}
     return _with(nodes, replaced)
 
 
-def scaled(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
+def fuse_scale(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
     """Return the nodes with the multiplication of a list by a number, such as the factor of clipped gradients, as part
     of the formula that alone reads the list.
 
-    The arguments are those of `activated`.
+    The arguments are those of `fuse_relu`.
     """
-    uses = _uses(nodes, outputs)
+    uses = uses_of(nodes, outputs)
     made = {node.results[0].number: node for node in nodes if node.name == "foreach_mul" and node.results}
     replaced: dict[int, Node | None] = {}
     for node in nodes:
@@ -222,7 +215,7 @@ def scaled(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) ->
             scales = [*lists[:position], source.args[0], *lists[position + 1 :]]
             both = scaled_formula(formula, position, len(lists), len(numbers))
             args = (both, tuple(scales), (*numbers, source.args[1]), flags, *how)
-            new = Node("foreach", args, node.results, node.effect, node.line)
+            new = node.with_args(args)
             if executor.launch(new, {}) is not None:
                 replaced |= {id(source): None, id(node): new}
                 break
@@ -253,13 +246,13 @@ WRITTEN = {"attention_backward": "attention_backward_placed"}
 """The names of operations whose results are slices of one array, which have the keys of the slices as last argument."""
 
 
-def written(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
+def fuse_slice_writes(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
     """Return the nodes with operations that write their results into slices of an array, such as the gradients of
     queries, keys and values into the gradient of all of them, where nothing else reads these.
 
-    The arguments are those of `activated`.
+    The arguments are those of `fuse_relu`.
     """
-    uses = _uses(nodes, outputs)
+    uses = uses_of(nodes, outputs)
     made = {refs_in(node.results)[0].number: node for node in nodes if node.name in WRITTEN}
     replaced: dict[int, Node | None] = {}
     for node in nodes:
@@ -271,7 +264,7 @@ def written(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -
         if sorted(keys) != sorted(results) or any(uses[number] != 1 for number in results):
             continue
         args = (*source.args, [keys[number] for number in results])
-        new = Node(WRITTEN[source.name], args, node.results, False, source.line)
+        new = source.replacement(WRITTEN[source.name], args, node.results)
         if executor.launch(new, {}) is not None:
             replaced |= {id(source): None, id(node): new}
     return _with(nodes, replaced)
@@ -281,7 +274,7 @@ MOST_ROUNDED = 4
 """The most values of one shape that are rounded by one operation."""
 
 
-def rounded(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
+def combine_roundings(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
     """Return the nodes with one node that rounds all inputs which products read in 16 bits, such as weights.
 
     Values that are steps of programs are rounded one by one, so that the group that computes one can round it. Others
@@ -331,7 +324,7 @@ def _roundings(node: Node) -> list[Node]:
     each = [node]
     if node.name == "foreach_cast":
         xs, dtype = node.args
-        each = [Node("cast", (x, dtype), out, False, node.line) for x, out in zip(xs, node.results, strict=True)]
+        each = [node.replacement("cast", (x, dtype), out) for x, out in zip(xs, node.results, strict=True)]
     return each if all(rounding_of(one) is not None for one in each) else []
 
 
@@ -340,37 +333,34 @@ def _together(nodes: Sequence[Node]) -> Node:
     if len(nodes) == 1:
         return nodes[0]
     (_, dtype), outs = nodes[0].args, [node.results for node in nodes]
-    return Node("foreach_cast", ([node.args[0] for node in nodes], dtype), outs, False, nodes[0].line)
+    return nodes[0].replacement("foreach_cast", ([node.args[0] for node in nodes], dtype), outs)
 
 
-def unbiased(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
+def split_bias(nodes: Sequence[Node], recording: Recording, executor: Executor) -> list[Node]:
     """Return the nodes with linear layers as products and sums if the device's products add no bias, and with their
     gradients so if it has no launch of both.
 
     The sum of 16-bit floats stays, as a linear layer rounds it once.
     """
-    new: list[Node] = []
+    builder = NodeBuilder(recording)
     for node in nodes:
         if node.name == "linear" and node.results.dtype in DTYPES and not executor.adds_bias:
-            x, weight, bias = node.args
-            product = recording.new(node.results.shape, node.results.dtype)
-            new.append(Node("matmul", (x, weight), product, False, node.line))
-            new.append(Node("add", (product, bias), node.results, False, node.line))
+            (x, weight, bias), out = node.args, node.results
+            product = builder.new(node, "matmul", (x, weight), out.shape, out.dtype)
+            builder.write(node, "add", (product, bias), out)
         elif node.name == "linear_backward" and executor.launch(node, {}) is None:
-            grad, x = node.args
-            grad_weight, grad_bias = node.results
-            new.append(
-                Node(
-                    "matmul_tn", (_rows(x, recording, new), _rows(grad, recording, new)), grad_weight, False, node.line
-                )
-            )
-            new.append(Node("sum", (grad, tuple(range(len(grad.shape) - 1)), False), grad_bias, False, node.line))
+            (grad, x), (grad_weight, grad_bias) = node.args, node.results
+            matrices = tuple([builder.reshaped(node, each, _rows(each.shape)) for each in (x, grad)])
+            builder.write(node, "matmul_tn", matrices, grad_weight)
+            builder.write(node, "sum", (grad, tuple(range(len(grad.shape) - 1)), False), grad_bias)
         else:
-            new.append(node)
-    return new
+            builder.nodes.append(node)
+    return builder.nodes
 
 
-def multiplied(nodes: Sequence[Node], recording: Recording, executor: Executor, fixed: Container[int]) -> list[Node]:
+def lower_convolutions(
+    nodes: Sequence[Node], recording: Recording, executor: Executor, fixed: Container[int]
+) -> list[Node]:
     """Return the nodes with convolutions of one image by windows of one element as products of matrices.
 
     A bias becomes a sum, which joins the operations that follow.
@@ -383,30 +373,24 @@ def multiplied(nodes: Sequence[Node], recording: Recording, executor: Executor, 
     """
     if not executor.multiplies_pixels:
         return list(nodes)
-    new: list[Node] = []
-
-    def reshaped(x: Ref, shape: Shape, node: Node) -> Ref:
-        result = recording.new(shape, x.dtype)
-        new.append(Node("reshape", (x, shape), result, False, node.line))
-        return result
-
+    builder = NodeBuilder(recording)
     for node in nodes:
         if node.name not in ("conv2d", "conv2d_bias") or not _is_product(node):
-            new.append(node)
+            builder.nodes.append(node)
             continue
         (x, weight, *bias), out = refs_in(node.args), node.results
         image = recording.new(out.shape, out.dtype) if bias else out
         if weight.number in fixed and executor.convolves_pixels(node):
-            new.append(Node("conv2d", (x, weight, *node.args[-4:]), image, False, node.line))
+            builder.write(node, "conv2d", (x, weight, *node.args[-4:]), image)
         else:
-            matrix = reshaped(weight, weight.shape[:2], node)
-            pixels = reshaped(x, (x.shape[1], math.prod(x.shape[2:])), node)
-            product = recording.new((out.shape[1], math.prod(out.shape[2:])), out.dtype)
-            new.append(Node("matmul", (matrix, pixels), product, False, node.line))
-            new.append(Node("reshape", (product, out.shape), image, False, node.line))
+            matrix = builder.reshaped(node, weight, weight.shape[:2])
+            pixels = builder.reshaped(node, x, (x.shape[1], math.prod(x.shape[2:])))
+            size = (out.shape[1], math.prod(out.shape[2:]))
+            product = builder.new(node, "matmul", (matrix, pixels), size, out.dtype)
+            builder.write(node, "reshape", (product, out.shape), image)
         if bias:
-            new.append(Node("add", (image, reshaped(bias[0], (1, out.shape[1], 1, 1), node)), out, False, node.line))
-    return new
+            builder.write(node, "add", (image, builder.reshaped(node, bias[0], (1, out.shape[1], 1, 1))), out)
+    return builder.nodes
 
 
 def _is_product(node: Node) -> bool:
@@ -417,10 +401,6 @@ def _is_product(node: Node) -> bool:
     return usual and alike and x.shape[0] == 1 and 0 not in x.shape
 
 
-def _rows(x: Ref, recording: Recording, nodes: list[Node]) -> Ref:
-    """Return a value as a matrix whose rows are all but the last dimension, by a further node if it is none."""
-    if len(x.shape) == 2:
-        return x
-    matrix = recording.new((math.prod(x.shape[:-1]), x.shape[-1]), x.dtype)
-    nodes.append(Node("reshape", (x, matrix.shape), matrix, False, ()))
-    return matrix
+def _rows(shape: Shape) -> Shape:
+    """Return the shape of a matrix whose rows are all but the last dimension."""
+    return (math.prod(shape[:-1]), shape[-1])

@@ -122,7 +122,7 @@ def as_formula(node: Node) -> Node:
     if formula is None:
         return node
     xs, number = node.args
-    return Node("foreach", (formula, (xs,), (number,), (), False, None), (node.results,), False, node.line)
+    return node.replacement("foreach", (formula, (xs,), (number,), (), False, None), (node.results,))
 
 
 def lists_of(node: Node) -> list[Ref] | None:

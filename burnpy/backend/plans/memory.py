@@ -1,5 +1,6 @@
-"""Memory of a plan: `Arena` assigns places in one block, `Storage` makes arrays there, and `Results` chooses for each
-result between a place there, new memory, and memory that nothing needs any longer.
+"""Memory of a plan: `Sharing` finds the values that share memory, `Arena` assigns places in one block, `Storage` makes
+arrays there, and `Results` chooses for each result between a place there, new memory, and memory that nothing needs any
+longer.
 
 Places are assigned once it is known how long each value is needed: the largest first, each to the lowest gap that is
 free for as long. So small values that are needed for long, such as gradients of biases, split no large gap.
@@ -9,12 +10,12 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 from burnpy.backend.plans.executor import Executor, Joined
-from burnpy.backend.plans.recording import Ref, Sharing
+from burnpy.backend.plans.recording import Node, Ref, operations, refs_in
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
 
@@ -22,6 +23,75 @@ ALIGNMENT = 64
 _BY_SIZE = 512
 """The number of places, the largest ones, that are assigned by size; the time for it grows with its square."""
 _start = attrgetter("start")
+
+
+class Sharing:
+    """The values that may share memory, in groups: a view belongs to the group of its source.
+
+    Args:
+        nodes: the nodes, in the order in which they run.
+        outputs: the outputs.
+        fused: the ids of the nodes that are parts of programs, whose results are new memory.
+    """
+
+    def __init__(self, nodes: Sequence[Node], outputs: Iterable[Ref], fused: Container[int] = ()) -> None:
+        self._root: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        """For each group, the position of the last node that uses it; len(nodes) for an output."""
+        self.overwritten: set[int] = set()
+        """The positions of the nodes that may overwrite the argument that they consume, as nothing uses it later."""
+        self.own: dict[int, int] = {}
+        """For each value, the position of the last node that uses the value itself, and no view of it."""
+        for position, node in enumerate(nodes):
+            shared = {} if id(node) in fused else _shared(node)
+            for number, source in shared.items():
+                self._root[number] = self.root(source)
+            for ref in refs_in((node.args, node.results)):
+                self.last[self.root(ref)] = self.own[ref.number] = position
+        for ref in outputs:
+            self.last[self.root(ref)] = self.own[ref.number] = len(nodes)
+        made: dict[int, int] = {}  # for each group that a node made, the last use of its values so far
+        for position, node in enumerate(nodes):
+            consumed = None if id(node) in fused else _consumed(node)
+            if consumed is not None and made.get(self.root(consumed), len(nodes)) <= position:
+                self.overwritten.add(position)
+            fresh = id(node) in fused or not _shared(node)
+            for ref in refs_in(node.results):
+                root = self.root(ref)
+                if fresh or root in made:
+                    made[root] = max(made.get(root, 0), self.own[ref.number])
+
+    def root(self, ref: Ref) -> int:
+        """Return the number of the value in whose memory a value may be."""
+        return self._root.get(ref.number, ref.number)
+
+
+RETURNED = frozenset(("sum_to", "foreach_clamp", "foreach_cast", "bounded", "bounded_and_counted", "bounded_from_end"))
+"""The methods that are no views and may return their first argument, or members of it, unchanged."""
+
+
+def _shared(node: Node) -> dict[int, Ref]:
+    """Return, by the number of a result, the argument whose memory it may share."""
+    op = operations().get(node.name)
+    name = None if op is None else op.view or next(iter(op.consumes), None)
+    if node.name in RETURNED:
+        source: Any = node.args[0]
+    elif op is not None and name:
+        source = node.args[[a.name for a in op.arguments].index(name)]
+    else:
+        return {}
+    results = refs_in(node.results)
+    sources = refs_in(source)
+    return {ref.number: sources[min(k, len(sources) - 1)] for k, ref in enumerate(results)} if sources else {}
+
+
+def _consumed(node: Node) -> Ref | None:
+    """Return the argument that a node may overwrite."""
+    op = operations().get(node.name)
+    if op is None or not op.consumes:
+        return None
+    source = node.args[[a.name for a in op.arguments].index(op.consumes[0])]
+    return source if source.__class__ is Ref else None
 
 
 class Place:

@@ -13,12 +13,28 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.call_origin import Line, lines_of
 from burnpy.backend.errors import counted
-from burnpy.backend.plans.epilogues import Finished, activated, multiplied, rounded, scaled, unbiased, written
+from burnpy.backend.plans.epilogues import (
+    Finished,
+    combine_roundings,
+    fuse_relu,
+    fuse_scale,
+    fuse_slice_writes,
+    lower_convolutions,
+    split_bias,
+)
 from burnpy.backend.plans.fusion import Group
 from burnpy.backend.plans.loops import StepLoop, unrolled
 from burnpy.backend.plans.program_steps import DTYPES, step_of
-from burnpy.backend.plans.recording import Node, Recording, folded, operations, refs_in, simplified
-from burnpy.backend.plans.rewriting import divided, permuted_last, prepared, rewritten, turned
+from burnpy.backend.plans.recording import (
+    Node,
+    Recording,
+    fold_constants,
+    fold_numbers,
+    operations,
+    refs_in,
+    simplified,
+)
+from burnpy.backend.plans.rewriting import combine_slice_gradients, fold_transposes, lower_means, sink_permutations
 from burnpy.backend.plans.writer import Writer, numbers_in
 from burnpy.backend.primitives import Shape, Value
 
@@ -248,38 +264,35 @@ class Plan:
         fixed: Mapping[int, Any] = MappingProxyType({}),
     ) -> None:
         start = perf_counter()
-        self.recording = recording
-        self.device = device
-        nodes, outputs = simplified(recording)
-        constants = dict(recording.constants)
-        given = {recording.inputs[k].number: x for k, x in fixed.items()}
+        self.recording, self.device = recording, device
         executor = device.executor() if fuse else None
+        given = {recording.inputs[k].number: x for k, x in fixed.items()}
+        nodes, outputs = simplified(recording)
         if executor is not None:
-            nodes = permuted_last(nodes, outputs, recording)
-        nodes, once = prepared(nodes, outputs, constants | given, device)
-        constants |= once
+            nodes = sink_permutations(nodes, outputs, recording)
+        nodes, once = fold_constants(nodes, outputs, recording.constants | given, device)
         for number, x in once.items():
             if prod(x.shape) >= _LARGE:
                 recording.note_order(number, x)
+        constants = recording.constants | once
         if executor is not None:
-            nodes = rounded(divided(turned(nodes, recording), recording), recording, executor)
-            nodes = unbiased(multiplied(nodes, recording, executor, constants | given), recording, executor)
-            nodes, numbers = folded(rewritten(nodes, outputs, recording), outputs, device)
-            nodes = written(scaled(activated(nodes, outputs, executor), outputs, executor), outputs, executor)
+            nodes = fold_transposes(nodes, recording)
+            nodes = lower_means(nodes, recording)
+            nodes = combine_roundings(nodes, recording, executor)
+            nodes = lower_convolutions(nodes, recording, executor, constants | given)
+            nodes = split_bias(nodes, recording, executor)
+            nodes = combine_slice_gradients(nodes, outputs, recording)
+            nodes, numbers = fold_numbers(nodes, outputs, device)
+            nodes = fuse_relu(nodes, outputs, executor)
+            nodes = fuse_scale(nodes, outputs, executor)
+            nodes = fuse_slice_writes(nodes, outputs, executor)
             constants |= numbers
             if unroll:
                 nodes = unrolled(nodes, outputs, numbers_in(constants), executor)
-        self._writer = Writer(
-            device,
-            executor,
-            nodes,
-            recording.inputs,
-            outputs,
-            constants,
-            donated if executor is not None else frozenset(),
-            given,
-        )
-        self._donates = executor is not None and bool(donated)
+        else:
+            donated = frozenset()
+        self._writer = Writer(device, executor, nodes, recording.inputs, outputs, constants, donated, given)
+        self._donates = bool(donated)
         self._instance = self._writer.compiled("replay")
         self._free = [self._instance()]
         self.seconds = perf_counter() - start  #: the time that planning took

@@ -1,13 +1,15 @@
 """`Recording`: the operations of a computation in order, with the shapes and dtypes of their values, but no values.
 
 `burnpy.backend.decorators.recorded.Recorded` makes one. Everything that looks at a computation as a whole reads it:
-`simplified` drops and merges nodes, `split` separates the gradient. A value may share memory with another: `Sharing`
-tells which, so that nothing overwrites what is still needed.
+`simplified` drops and merges nodes, `fold_constants` computes those that depend on constants alone, and `split`
+separates the gradient. A pass that changes nodes writes the new ones with a `NodeBuilder`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -59,6 +61,14 @@ class Node:
 
     def __repr__(self) -> str:
         return f"{self.results} = {self.name}{self.args}"
+
+    def replacement(self, name: str, args: tuple[Any, ...], results: Any) -> Node:
+        """Return a node without effects, at the same line of the user, that computes what this one did."""
+        return Node(name, args, results, False, self.line)
+
+    def with_args(self, args: tuple[Any, ...]) -> Node:
+        """Return the node with other arguments."""
+        return Node(self.name, args, self.results, self.effect, self.line)
 
     @property
     def draws(self) -> bool:
@@ -112,6 +122,36 @@ class Recording:
         ref = self.new((), np.dtype(object))
         self.inputs.append(ref)
         return ref
+
+
+class NodeBuilder:
+    """The nodes that a pass writes, in order.
+
+    Args:
+        recording: the recording, which gives numbers to new values.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.nodes: list[Node] = []
+        self._recording = recording
+
+    def new(self, old: Node, name: str, args: tuple[Any, ...], shape: Shape, dtype: DType) -> Ref:
+        """Write a node with a new result, at the line of ``old``, and return the result."""
+        result = self._recording.new(shape, dtype)
+        self.write(old, name, args, result)
+        return result
+
+    def write(self, old: Node, name: str, args: tuple[Any, ...], results: Any) -> None:
+        """Write a node that takes the place of ``old``, or a part of it."""
+        self.nodes.append(old.replacement(name, args, results))
+
+    def reshaped(self, old: Node, x: Ref, shape: Shape) -> Ref:
+        """Return a value in another shape, by a further node if it has another one."""
+        return x if x.shape == shape else self.new(old, "reshape", (x, shape), shape, x.dtype)
+
+    def permuted(self, old: Node, x: Ref, order: Dims) -> Ref:
+        """Return a value with its dims in another order, by a further node."""
+        return self.new(old, "permute", (x, order), tuple([x.shape[dim] for dim in order]), x.dtype)
 
 
 def same_call(one: Node, two: Node) -> bool:
@@ -196,7 +236,7 @@ def simplified(recording: Recording) -> tuple[list[Node], list[Ref]]:
 
     for node in recording.nodes:
         args = mapped(node.args, current)
-        new = Node(node.name, args, node.results, node.effect, node.line)
+        new = node.with_args(args)
         if not node.effect and node.name not in REPEATED:
             earlier = seen.setdefault((node.name, _key(args)), new)
             if earlier is not new:
@@ -206,6 +246,13 @@ def simplified(recording: Recording) -> tuple[list[Node], list[Ref]]:
         nodes.append(new)
     outputs = [current(ref) for ref in recording.outputs]
     return live(nodes, outputs), outputs
+
+
+def uses_of(nodes: Sequence[Node], outputs: Sequence[Ref]) -> Counter[int]:
+    """Return how often nodes read each value, and how often it is an output, by its number."""
+    uses = Counter(ref.number for node in nodes for ref in refs_in(node.args))
+    uses.update(ref.number for ref in outputs)
+    return uses
 
 
 def live(nodes: Sequence[Node], outputs: Iterable[Ref]) -> list[Node]:
@@ -219,7 +266,7 @@ def live(nodes: Sequence[Node], outputs: Iterable[Ref]) -> list[Node]:
     return kept[::-1]
 
 
-def folded(nodes: Sequence[Node], outputs: Sequence[Ref], device: Any) -> tuple[list[Node], dict[int, Any]]:
+def fold_numbers(nodes: Sequence[Node], outputs: Sequence[Ref], device: Any) -> tuple[list[Node], dict[int, Any]]:
     """Return the nodes without those that compute one number from constant numbers, and the primitives of these.
 
     Args:
@@ -248,6 +295,67 @@ def _constant(node: Node, known: Container[int]) -> bool:
     return all(ref.number in known for ref in refs_in(node.args))
 
 
+def fold_constants(
+    nodes: Sequence[Node], outputs: Sequence[Ref], fixed: Mapping[int, Any], device: Any
+) -> tuple[list[Node], dict[int, Any]]:
+    """Return the nodes without those that depend on fixed values alone, and the primitives of these.
+
+    Weights in another order are such values. Branches compute theirs once as well.
+
+    Results that take more memory than what they are computed from are left to each replay, so that weights of 8 bits
+    are not kept as floats as well; those of 16 bits are.
+
+    Args:
+        nodes: the nodes.
+        outputs: the outputs, which must be new memory and are left.
+        fixed: the primitives that are the same in each replay, by the numbers of their values.
+        device: the device that computes.
+    """
+    known, made, kept = dict(fixed), dict[int, Any](), list[Node]()
+    filled = {node.results.number: node for node in nodes if node.name == "full"}
+    returned = {ref.number for ref in outputs}
+
+    def value(x: Ref) -> Any:
+        return known[x.number] if x.number in known else device.full(*filled[x.number].args)
+
+    for node in nodes:
+        ref = node.results
+        if ref.__class__ is Ref and ref.number not in returned and _once(node, ref, known, filled):
+            args = mapped(node.args, value)
+            known[ref.number] = made[ref.number] = getattr(device, node.name)(*args)
+        elif node.name == "nested":
+            block, values = node.args
+            given = {k: known[value.number] for k, value in enumerate(values) if value.number in known}
+            kept.append(node.with_args((block.fixing(given), values)))
+        else:
+            kept.append(node)
+    return kept, made
+
+
+def _once(node: Node, ref: Ref, known: Container[int], filled: Container[int]) -> bool:
+    """Return whether a node may be computed once from known values, and arrays that are filled with a number."""
+    op, given = operations().get(node.name), refs_in(node.args)
+    if op is None or node.effect or node.draws or op.consumes or node.name in REPEATED:
+        return False
+    if not any(x.number in known for x in given):
+        return node.name == "arange" and _size(ref) <= _SMALL
+    if not all(x.number in known or x.number in filled for x in given):
+        return False
+    memory = sum(_size(x) * x.dtype.itemsize for x in given)
+    grows = _size(ref) > sum(map(_size, given)) or _size(ref) * ref.dtype.itemsize > _WIDENED * memory
+    return not grows or _size(ref) <= _SMALL
+
+
+_SMALL = 1 << 15
+"""The number of elements up to which a result is computed once even if it takes more memory than its arguments."""
+_WIDENED = 2
+"""How many times the memory of its arguments a result may take that has no more elements."""
+
+
+def _size(ref: Ref) -> int:
+    return math.prod(ref.shape)
+
+
 def _key(x: Any) -> Any:
     """Return a hashable stand-in for arguments, equal only for equal ones: 1, 1.0 and True differ, as do 0 and -0."""
     kind = x.__class__
@@ -262,75 +370,6 @@ def _key(x: Any) -> Any:
     if kind in (int, bool, str, type(None)):
         return (kind, x)
     return (kind, id(x))
-
-
-class Sharing:
-    """The values that may share memory, in groups: a view belongs to the group of its source.
-
-    Args:
-        nodes: the nodes, in the order in which they run.
-        outputs: the outputs.
-        fused: the ids of the nodes that are parts of programs, whose results are new memory.
-    """
-
-    def __init__(self, nodes: Sequence[Node], outputs: Iterable[Ref], fused: Container[int] = ()) -> None:
-        self._root: dict[int, int] = {}
-        self.last: dict[int, int] = {}
-        """For each group, the position of the last node that uses it; len(nodes) for an output."""
-        self.overwritten: set[int] = set()
-        """The positions of the nodes that may overwrite the argument that they consume, as nothing uses it later."""
-        self.own: dict[int, int] = {}
-        """For each value, the position of the last node that uses the value itself, and no view of it."""
-        for position, node in enumerate(nodes):
-            shared = {} if id(node) in fused else _shared(node)
-            for number, source in shared.items():
-                self._root[number] = self.root(source)
-            for ref in refs_in((node.args, node.results)):
-                self.last[self.root(ref)] = self.own[ref.number] = position
-        for ref in outputs:
-            self.last[self.root(ref)] = self.own[ref.number] = len(nodes)
-        made: dict[int, int] = {}  # for each group that a node made, the last use of its values so far
-        for position, node in enumerate(nodes):
-            consumed = None if id(node) in fused else _consumed(node)
-            if consumed is not None and made.get(self.root(consumed), len(nodes)) <= position:
-                self.overwritten.add(position)
-            fresh = id(node) in fused or not _shared(node)
-            for ref in refs_in(node.results):
-                root = self.root(ref)
-                if fresh or root in made:
-                    made[root] = max(made.get(root, 0), self.own[ref.number])
-
-    def root(self, ref: Ref) -> int:
-        """Return the number of the value in whose memory a value may be."""
-        return self._root.get(ref.number, ref.number)
-
-
-RETURNED = frozenset(("sum_to", "foreach_clamp", "foreach_cast", "bounded", "bounded_and_counted", "bounded_from_end"))
-"""The methods that are no views and may return their first argument, or members of it, unchanged."""
-
-
-def _shared(node: Node) -> dict[int, Ref]:
-    """Return, by the number of a result, the argument whose memory it may share."""
-    op = operations().get(node.name)
-    name = None if op is None else op.view or next(iter(op.consumes), None)
-    if node.name in RETURNED:
-        source: Any = node.args[0]
-    elif op is not None and name:
-        source = node.args[[a.name for a in op.arguments].index(name)]
-    else:
-        return {}
-    results = refs_in(node.results)
-    sources = refs_in(source)
-    return {ref.number: sources[min(k, len(sources) - 1)] for k, ref in enumerate(results)} if sources else {}
-
-
-def _consumed(node: Node) -> Ref | None:
-    """Return the argument that a node may overwrite."""
-    op = operations().get(node.name)
-    if op is None or not op.consumes:
-        return None
-    source = node.args[[a.name for a in op.arguments].index(op.consumes[0])]
-    return source if source.__class__ is Ref else None
 
 
 def part(whole: Recording, nodes: Sequence[Node], inputs: Iterable[Ref], outputs: Iterable[Ref]) -> Recording:

@@ -1,8 +1,8 @@
-"""`rewritten`: the nodes of a recording, changed so that more of them become programs.
+"""Passes that change the nodes of a recording, so that more of them become programs.
 
-Numbers that are the same in each replay are computed once. Gradients of several uses of one slice are added before they
-are added to the whole. Operations on permuted values are computed on the arrays as they lie, and so are products by
-transposed matrices. The rest of the arithmetic stays.
+`combine_slice_gradients` adds the gradients of several uses of one slice before they are added to the whole.
+`sink_permutations` computes on permuted arrays as they lie, and `fold_transposes` multiplies by transposed matrices so.
+`lower_means` writes means as sums. The rest of the arithmetic stays.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 from burnpy.backend.plans.program_steps import DTYPES, LONGEST
-from burnpy.backend.plans.recording import REPEATED, Node, Recording, Ref, live, mapped, operations, refs_in
+from burnpy.backend.plans.recording import Node, NodeBuilder, Recording, Ref, live, mapped, operations, refs_in, uses_of
 from burnpy.backend.primitives import Dims, Key, Shape
 from burnpy.backend.rules import spans_of
 
@@ -22,7 +22,7 @@ PLACED = "placed_slice"
 """The name of nodes that add to slices of zeros: they write new memory, and no zeros where the slices are."""
 
 
-def rewritten(nodes: Sequence[Node], outputs: Sequence[Ref], recording: Recording) -> list[Node]:
+def combine_slice_gradients(nodes: Sequence[Node], outputs: Sequence[Ref], recording: Recording) -> list[Node]:
     """Return the nodes with the gradients of equal slices added first.
 
     Args:
@@ -30,32 +30,68 @@ def rewritten(nodes: Sequence[Node], outputs: Sequence[Ref], recording: Recordin
         outputs: the outputs.
         recording: the recording, which gives numbers to new values.
     """
-    uses: dict[int, int] = {}
-    for node in nodes:
-        for ref in refs_in(node.args):
-            uses[ref.number] = uses.get(ref.number, 0) + 1
-    for ref in outputs:
-        uses[ref.number] = uses.get(ref.number, 0) + 1
-    chains: dict[int, list[Node]] = {}  # the additions that led to a value, the first of them first
-    last: list[list[Node]] = []
-    for node in nodes:
-        if node.name != "accumulate_slice":
-            continue
-        total = node.args[0]
-        chain = chains.pop(total.number, None) if uses.get(total.number) == 1 else None
-        if chain is None:
-            chain = []
-            last.append(chain)
-        chain.append(node)
-        chains[node.results.number] = chain
+    uses = uses_of(nodes, outputs)
+    zeros = {node.results.number for node in nodes if node.name == "full" and node.args[1] == 0}
+    unshared = {number for number in zeros if uses[number] == 1}
     replaced: dict[int, list[Node]] = {}  # what takes the place of a node, by its id
-    zeros = {n.results.number for n in nodes if n.name == "full" and n.args[1] == 0 and uses.get(n.results.number) == 1}
-    for chain in last:
-        _combine(chain, recording, replaced, zeros)
+    for chain in _chains(nodes, uses):
+        replaced |= {id(node): [] for node in chain}
+        replaced[id(chain[-1])] = _combined(chain, recording, unshared)
     return [new for node in nodes for new in replaced.get(id(node), (node,))]
 
 
-_TURNED = {"matmul": "matmul_nt", "matmul_nt": "matmul", "linear": "matmul_nt"}
+def _chains(nodes: Sequence[Node], uses: Mapping[int, int]) -> list[list[Node]]:
+    """Return the additions to slices that lead to one value each, of which nothing else reads the sums between."""
+    chains: list[list[Node]] = []
+    by_result: dict[int, list[Node]] = {}
+    for node in nodes:
+        if node.name == "accumulate_slice":
+            total = node.args[0].number
+            chain = by_result.pop(total, None) if uses.get(total) == 1 else None
+            if chain is None:
+                chain = []
+                chains.append(chain)
+            chain.append(node)
+            by_result[node.results.number] = chain
+    return chains
+
+
+def _combined(chain: Sequence[Node], recording: Recording, zeros: Set[int]) -> list[Node]:
+    """Return a chain of additions to slices as one addition for each slice.
+
+    Additions to zeros become `PLACED`: all if their slices do not overlap, else the first one.
+    """
+    first, last, builder = chain[0], chain[-1], NodeBuilder(recording)
+    start, end = first.args[0], last.results
+    parts = _sums_by_slice(chain, builder)
+    placed = start.number in zeros and all(grad.dtype == end.dtype for _, grad in parts)
+    together = len(parts) if placed and beside([key for key, _ in parts], end.shape) is not None else int(placed)
+
+    def result(position: int) -> Ref:
+        return end if position == len(parts) else recording.new(end.shape, end.dtype)
+
+    if together:
+        start = result(together)
+        keys, grads = [key for key, _ in parts[:together]], [grad for _, grad in parts[:together]]
+        builder.write(last, PLACED, (keys, grads), start)
+    for position, (key, grad) in enumerate(parts[together:], together + 1):
+        args, start = (start, key, grad), result(position)
+        builder.write(last, "accumulate_slice", args, start)
+    return builder.nodes
+
+
+def _sums_by_slice(chain: Sequence[Node], builder: NodeBuilder) -> list[tuple[Any, Ref]]:
+    """Write the sums of what is added to each slice, and return the slices' keys with them."""
+    sums: dict[str, tuple[Any, Ref]] = {}
+    for node in chain:
+        _, key, grad = node.args
+        if (known := sums.get(repr(key))) is not None:
+            grad = builder.new(node, "add", (known[1], grad), grad.shape, known[1].dtype)
+        sums[repr(key)] = key, grad
+    return [*sums.values()]
+
+
+_BY_TRANSPOSE = {"matmul": "matmul_nt", "matmul_nt": "matmul", "linear": "matmul_nt"}
 """The products by the transpose of their second matrix."""
 
 _REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "any", "all")
@@ -64,7 +100,7 @@ _VIEWS = ("permute", "mT", "detach")
 """The operations that change nothing but the order of dims."""
 
 
-def permuted_last(nodes: Sequence[Node], outputs: Sequence[Ref], recording: Recording) -> list[Node]:
+def sink_permutations(nodes: Sequence[Node], outputs: Sequence[Ref], recording: Recording) -> list[Node]:
     """Return the nodes with pointwise operations, reductions and parts of permuted values computed as they lie.
 
     Programs read C-contiguous arrays, and would copy permuted ones in each replay; what they compute is permuted after.
@@ -81,55 +117,55 @@ def permuted_last(nodes: Sequence[Node], outputs: Sequence[Ref], recording: Reco
     layouts = _Layouts(nodes, recording)
     while layouts.refuse():
         pass
-    return live(layouts.written({ref.number for ref in outputs}), outputs)
+    return live(_PermutationSink(layouts, recording, {ref.number for ref in outputs}).run(), outputs)
 
 
 class _Layouts:
     """The orders in which values lie in memory: for each dim of a value, the dim of the array that it is a view of."""
 
     def __init__(self, nodes: Sequence[Node], recording: Recording) -> None:
-        self._nodes, self._recording = nodes, recording
+        self.nodes, self._recording = nodes, recording
         self._expanded = {node.results.number: node.args[0] for node in nodes if node.name == "expand"}
-        self._filled = {node.results.number: node for node in nodes if node.name == "full"}
+        self.filled = {node.results.number: node for node in nodes if node.name == "full"}
         self._uses: dict[int, list[Node]] = {}
         for node in nodes:
             for ref in refs_in(node.args):
                 self._uses.setdefault(ref.number, []).append(node)
-        self._moved = {id(node) for node in nodes if _is_pointwise(node) or node.name in (*_REDUCTIONS, "cat", "slice")}
-        self._orders: dict[int, Dims] = {}
+        self.moved = {id(node) for node in nodes if _is_pointwise(node) or node.name in (*_REDUCTIONS, "cat", "slice")}
+        self.orders: dict[int, Dims] = {}
         self._find()
 
     def refuse(self) -> bool:
         """Leave the operations whose results another operation would copy; return whether there are more of them."""
-        before = len(self._moved)
-        for node in reversed(self._nodes):
-            if id(node) in self._moved:
+        before = len(self.moved)
+        for node in reversed(self.nodes):
+            if id(node) in self.moved:
                 read = node.args[0] if node.name in _REDUCTIONS else node.results
                 if not self._read_in_order(read):
-                    self._moved.remove(id(node))
-        if len(self._moved) == before:
+                    self.moved.remove(id(node))
+        if len(self.moved) == before:
             return False
         self._find()
         return True
 
     def _find(self) -> None:
         """Find the orders of all values, and leave the operations that read no permuted value or several orders."""
-        self._orders = {number: _inverse(order) for number, order in self._recording.orders.items()}
-        for node in self._nodes:
+        self.orders = {number: _inverse(order) for number, order in self._recording.orders.items()}
+        for node in self.nodes:
             order = self._order_of(node)
             if order is None:
-                self._moved.discard(id(node))
+                self.moved.discard(id(node))
             elif order != tuple(range(len(order))):
-                self._orders[node.results.number] = order
+                self.orders[node.results.number] = order
 
     def _order_of(self, node: Node) -> Dims | None:
         """Return the order of a node's result; None if it is not moved."""
         if node.name in _VIEWS:
             return self._viewed(node)
-        if id(node) not in self._moved or (node.name == "slice" and any(x.__class__ is int for x in node.args[1])):
+        if id(node) not in self.moved or (node.name == "slice" and any(x.__class__ is int for x in node.args[1])):
             return None
         of_one = node.name in _REDUCTIONS or node.name == "slice"
-        order = self._orders.get(node.args[0].number) if of_one else self._common(node)
+        order = self.orders.get(node.args[0].number) if of_one else self.common_order(node)
         if order is None or node.name not in _REDUCTIONS:
             return order
         _, dims, keepdim = node.args
@@ -137,112 +173,135 @@ class _Layouts:
         return tuple([sorted(left).index(dim) for dim in left])
 
     def _viewed(self, node: Node) -> Dims:
-        order, n = self._orders.get(node.args[0].number), len(node.results.shape)
+        order, n = self.orders.get(node.args[0].number), len(node.results.shape)
         dims: Dims = tuple(node.args[1]) if node.name == "permute" else tuple(range(n))
         if node.name == "mT":
             dims = (*dims[:-2], n - 1, n - 2)
         return dims if order is None else tuple([order[dim] for dim in dims])
 
-    def _common(self, node: Node) -> Dims | None:
+    def common_order(self, node: Node) -> Dims | None:
         """Return the order of all operands of the result's shape, or that are joined, if it is one."""
         shape, orders, joins = node.results.shape, set[Dims | None](), node.name == "cat"
         for ref in refs_in(node.args):
-            source = ref if joins else self._source(ref)
-            if joins or (source.shape == shape and source.number not in self._filled):
-                orders.add(self._orders.get(source.number))
+            source = ref if joins else self.source(ref)
+            if joins or (source.shape == shape and source.number not in self.filled):
+                orders.add(self.orders.get(source.number))
         return orders.pop() if len(orders) == 1 and 0 not in shape else None
 
-    def _source(self, ref: Ref) -> Ref:
+    def source(self, ref: Ref) -> Ref:
+        """Return the value that a value expands, itself if it expands none."""
         while ref.number in self._expanded:
             ref = self._expanded[ref.number]
         return ref
 
     def _read_in_order(self, ref: Ref) -> bool:
         """Return whether nothing that reads a value, or a view of it, would copy it."""
-        order = self._orders.get(ref.number)
+        order = self.orders.get(ref.number)
         return order is None or all(
             self._read_in_order(user.results)
             if user.name in _VIEWS
-            else id(user) in self._moved or (order == (1, 0) and user.name in _TURNED and ref.dtype in DTYPES)
+            else id(user) in self.moved or (order == (1, 0) and user.name in _BY_TRANSPOSE and ref.dtype in DTYPES)
             for user in self._uses.get(ref.number, ())
         )
 
-    def written(self, returned: Container[int]) -> list[Node]:
-        """Return the nodes, given the numbers of outputs."""
-        new: list[Node] = []
-        same: dict[int, Ref] = {}  # the arrays that values are, after permutations that undo others
-        arrays: dict[int, Ref] = {}  # those that values with an order are views of
 
-        def given(name: str, x: Ref, argument: Shape, shape: Shape, node: Node) -> Ref:
-            result = self._recording.new(shape, x.dtype)
-            new.append(Node(name, (x, argument), result, False, node.line))
-            return result
+class _PermutationSink:
+    """The nodes of `_Layouts`' operations on arrays as they lie, each with the permutation of its result after it.
 
-        def current(x: Ref) -> Ref:
-            return same.get(x.number, x)
+    Args:
+        layouts: the orders.
+        recording: the recording, which gives numbers to new values.
+        returned: the numbers of the outputs.
+    """
 
-        def array(x: Ref, node: Node) -> Ref:
-            if x.number not in arrays:
-                order = self._recording.orders.get(x.number)
-                arrays[x.number] = x if order is None else given("permute", x, order, _reordered(x.shape, order), node)
-            return arrays[x.number]
+    def __init__(self, layouts: _Layouts, recording: Recording, returned: Container[int]) -> None:
+        self._layouts, self._recording, self._returned = layouts, recording, returned
+        self._builder = NodeBuilder(recording)
+        self._same: dict[int, Ref] = {}  #: the arrays that values are, after permutations that undo others
+        self._arrays: dict[int, Ref] = {}  #: the arrays that values with an order are views of
 
-        def operand(x: Ref, order: Dims, node: Node) -> Ref:
-            source, inverse, shape = self._source(x), _inverse(order), node.results.shape
-            if source.shape == shape:
-                if source.number not in self._filled:
-                    return array(source, node)
-                result = self._recording.new(_reordered(shape, inverse), x.dtype)
-                _, *rest = self._filled[source.number].args
-                new.append(Node("full", (result.shape, *rest), result, False, node.line))
-                return result
-            if len(source.shape) == len(shape) and self._orders.get(source.number) == order:
-                return array(source, node)
-            source = current(source)
-            if source.shape == () == x.shape:
-                return source
-            padded = (1,) * (len(shape) - len(source.shape)) + source.shape
-            turned = _reordered(padded, inverse)
-            if [dim for dim in inverse if padded[dim] != 1] == [dim for dim, size in enumerate(padded) if size != 1]:
-                return source if turned == source.shape else given("reshape", source, turned, turned, node)
-            source = source if padded == source.shape else given("reshape", source, padded, padded, node)
-            return given("permute", source, inverse, turned, node)
-
-        for node in self._nodes:
-            if id(node) not in self._moved:
-                undone = node.name in _VIEWS and node.args[0].number in self._orders
-                if undone and node.results.number not in self._orders:
-                    same[node.results.number] = array(node.args[0], node)
-                    if node.results.number not in returned:
-                        continue
-                new.append(Node(node.name, mapped(node.args, current), node.results, node.effect, node.line))
-                if node.results.__class__ is Ref and node.results.number in self._orders:
-                    x = node.args[0]
-                    arrays[node.results.number] = array(x, node) if x.number in self._orders else current(x)
-                continue
-            out = node.results
-            if node.name in _REDUCTIONS:
-                x, dims, keepdim = node.args
-                order = self._orders[x.number]
-                args = array(x, node), tuple(sorted(order[dim] for dim in dims)), keepdim
-            elif node.name == "slice":
-                x, key = node.args
-                order = self._orders[x.number]
-                whole = (*key, *[slice(None, None, 1)] * (len(order) - len(key)))
-                args = array(x, node), _reordered(whole, _inverse(order))
-            elif node.name == "cat":
-                order = self._common(node) or ()
-                args = [array(x, node) for x in node.args[0]], order[node.args[1]]
+    def run(self) -> list[Node]:
+        """Return the nodes."""
+        for node in self._layouts.nodes:
+            if id(node) in self._layouts.moved:
+                self._move(node)
             else:
-                order = self._common(node) or ()
-                args = mapped(node.args, lambda x: operand(x, order, node))  # noqa: B023  # called at once
-            order = self._orders.get(out.number, ())
-            result = self._recording.new(_reordered(out.shape, _inverse(order)), out.dtype) if order else out
-            new.append(Node(node.name, args, result, False, node.line))
-            if order:
-                arrays[out.number] = result
-                new.append(Node("permute", (result, order), out, False, node.line))
-        return new
+                self._keep(node)
+        return self._builder.nodes
+
+    def _keep(self, node: Node) -> None:
+        """Write a node as it is; nothing for a permutation that undoes others, unless its result is an output."""
+        out, orders = node.results, self._layouts.orders
+        is_permuted = out.__class__ is Ref and out.number in orders
+        if node.name in _VIEWS and node.args[0].number in orders and not is_permuted:
+            self._same[out.number] = self._array(node.args[0], node)
+            if out.number not in self._returned:
+                return
+        self._builder.nodes.append(node.with_args(mapped(node.args, self._current)))
+        if is_permuted:
+            x = node.args[0]
+            self._arrays[out.number] = self._array(x, node) if x.number in orders else self._current(x)
+
+    def _move(self, node: Node) -> None:
+        """Write a node whose operands are the arrays as they lie, and the permutation of its result."""
+        out, args = node.results, self._moved_args(node)
+        order = self._layouts.orders.get(out.number, ())
+        if not order:
+            self._builder.write(node, node.name, args, out)
+            return
+        array = self._builder.new(node, node.name, args, _reordered(out.shape, _inverse(order)), out.dtype)
+        self._arrays[out.number] = array
+        self._builder.write(node, "permute", (array, order), out)
+
+    def _moved_args(self, node: Node) -> tuple[Any, ...]:
+        """Return the arguments of a node on the arrays as they lie, with the array's dims instead of the value's."""
+        layouts = self._layouts
+        if node.name in _REDUCTIONS:
+            x, dims, keepdim = node.args
+            order = layouts.orders[x.number]
+            return self._array(x, node), tuple(sorted(order[dim] for dim in dims)), keepdim
+        if node.name == "slice":
+            x, key = node.args
+            order = layouts.orders[x.number]
+            whole = (*key, *[slice(None, None, 1)] * (len(order) - len(key)))
+            return self._array(x, node), _reordered(whole, _inverse(order))
+        order = layouts.common_order(node) or ()
+        if node.name == "cat":
+            return [self._array(x, node) for x in node.args[0]], order[node.args[1]]
+        args: tuple[Any, ...] = mapped(node.args, lambda x: self._operand(x, order, node))
+        return args
+
+    def _current(self, x: Ref) -> Ref:
+        return self._same.get(x.number, x)
+
+    def _array(self, x: Ref, node: Node) -> Ref:
+        """Return the array that a value is a view of; an input's dims are permuted once, at ``node``."""
+        if x.number not in self._arrays:
+            order = self._recording.orders.get(x.number)
+            self._arrays[x.number] = x if order is None else self._builder.permuted(node, x, order)
+        return self._arrays[x.number]
+
+    def _operand(self, x: Ref, order: Dims, node: Node) -> Ref:
+        """Return an operand of an elementwise node whose result has an order, with the dims of the result's array."""
+        layouts, shape = self._layouts, node.results.shape
+        source = layouts.source(x)
+        if source.number in layouts.filled and source.shape == shape:
+            _, *rest = layouts.filled[source.number].args
+            reordered = _reordered(shape, _inverse(order))
+            return self._builder.new(node, "full", (reordered, *rest), reordered, x.dtype)
+        has_order = len(source.shape) == len(shape) and layouts.orders.get(source.number) == order
+        if source.shape == shape or has_order:
+            return self._array(source, node)
+        return self._current(source) if source.shape == () == x.shape else self._broadcast(source, order, node)
+
+    def _broadcast(self, source: Ref, order: Dims, node: Node) -> Ref:
+        """Return an operand with fewer elements than the result, with the dims of the result's array."""
+        builder, inverse, x = self._builder, _inverse(order), self._current(source)
+        padded = (1,) * (len(order) - len(x.shape)) + x.shape
+        reordered = _reordered(padded, inverse)
+        if [dim for dim in inverse if padded[dim] != 1] == [dim for dim, size in enumerate(padded) if size != 1]:
+            return builder.reshaped(node, x, reordered)  # only dims of size 1 change places
+        return builder.permuted(node, builder.reshaped(node, x, padded), inverse)
 
 
 def _is_pointwise(node: Node) -> bool:
@@ -266,35 +325,35 @@ def _reordered(shape: Sequence[T], order: Dims) -> tuple[T, ...]:
     return tuple([shape[dim] for dim in order])
 
 
-def turned(nodes: Sequence[Node], recording: Recording) -> list[Node]:
+def fold_transposes(nodes: Sequence[Node], recording: Recording) -> list[Node]:
     """Return the nodes with products by the transposes of matrices whose columns lie together: of loaded weights, and
     of matrices that the function transposes.
 
     A product reads rows, and would copy such a matrix in each replay.
     """
     views = {node.results.number: node.args[0] for node in nodes if _transposes(node, recording)}
-    new: list[Node] = []
+    builder = NodeBuilder(recording)
     for node in nodes:
-        if node.name not in _TURNED:
-            new.append(node)
+        if node.name not in _BY_TRANSPOSE:
+            builder.nodes.append(node)
             continue
         x, matrix, *bias = node.args
         for ref in (matrix, x) if len(matrix.shape) == 1 else (matrix,):
             if recording.orders.get(ref.number) == (1, 0) and ref.number not in views:
-                views[ref.number] = recording.new(ref.shape[::-1], ref.dtype)
-                new.append(Node("permute", (ref, (1, 0)), views[ref.number], False, node.line))
+                views[ref.number] = builder.permuted(node, ref, (1, 0))
+        out = node.results
         if matrix.number in views and len(x.shape) > 1:
-            result = recording.new(node.results.shape, node.results.dtype) if bias else node.results
-            new.append(Node(_TURNED[node.name], (x, views[matrix.number]), result, False, node.line))
+            product = recording.new(out.shape, out.dtype) if bias else out
+            builder.write(node, _BY_TRANSPOSE[node.name], (x, views[matrix.number]), product)
             if bias:
-                new.append(Node("add", (result, bias[0]), node.results, False, node.line))
+                builder.write(node, "add", (product, bias[0]), out)
         elif node.name == "matmul" and x.number in views and len(matrix.shape) == 2:
-            new.append(Node("matmul_tn", (views[x.number], matrix), node.results, False, node.line))
+            builder.write(node, "matmul_tn", (views[x.number], matrix), out)
         elif node.name == "matmul" and x.number in views and len(matrix.shape) == 1:
-            new.append(Node("matmul", (matrix, views[x.number]), node.results, False, node.line))
+            builder.write(node, "matmul", (matrix, views[x.number]), out)
         else:
-            new.append(node)
-    return new
+            builder.nodes.append(node)
+    return builder.nodes
 
 
 def _transposes(node: Node, recording: Recording) -> bool:
@@ -305,24 +364,23 @@ def _transposes(node: Node, recording: Recording) -> bool:
     return len(x.shape) == 2 and x.dtype in DTYPES and x.number not in recording.orders
 
 
-def divided(nodes: Sequence[Node], recording: Recording) -> list[Node]:
+def lower_means(nodes: Sequence[Node], recording: Recording) -> list[Node]:
     """Return the nodes with means over rows as sums, which programs have, and quotients.
 
     Args:
         nodes: the nodes.
         recording: the recording, which gives numbers to new values.
     """
-    changed: list[Node] = []
+    builder = NodeBuilder(recording)
     for node in nodes:
         wide = node.name == "mean" and node.results.dtype in DTYPES
-        if not wide or not _over_rows(node.args[0].shape, node.args[1]):
-            changed.append(node)
-            continue
-        out, count = node.results, math.prod([node.args[0].shape[dim] for dim in node.args[1]])
-        total = recording.new(out.shape, out.dtype)
-        changed.append(Node("sum", node.args, total, False, node.line))
-        changed.append(Node("div", (total, float(count)), out, False, node.line))
-    return changed
+        if wide and _over_rows(node.args[0].shape, node.args[1]):
+            out, count = node.results, math.prod([node.args[0].shape[dim] for dim in node.args[1]])
+            total = builder.new(node, "sum", node.args, out.shape, out.dtype)
+            builder.write(node, "div", (total, float(count)), out)
+        else:
+            builder.nodes.append(node)
+    return builder.nodes
 
 
 def _over_rows(shape: Shape, dims: Dims) -> bool:
@@ -331,99 +389,6 @@ def _over_rows(shape: Shape, dims: Dims) -> bool:
     if not others:
         return math.prod(shape) > LONGEST
     return 0 not in shape and any(shape[dim] != 1 and dim < others[0] for dim in dims)
-
-
-def prepared(
-    nodes: Sequence[Node], outputs: Sequence[Ref], fixed: Mapping[int, Any], device: Any
-) -> tuple[list[Node], dict[int, Any]]:
-    """Return the nodes without those that depend on fixed values alone, and the primitives of these, such as weights
-    in another order. Branches compute theirs once as well.
-
-    Results that take more memory than what they are computed from are left to each replay, so that weights of 8 bits
-    are not kept as floats as well; those of 16 bits are.
-
-    Args:
-        nodes: the nodes.
-        outputs: the outputs, which must be new memory and are left.
-        fixed: the primitives that are the same in each replay, by the numbers of their values.
-        device: the device that computes.
-    """
-    known, made, kept = dict(fixed), dict[int, Any](), list[Node]()
-    filled = {node.results.number: node for node in nodes if node.name == "full"}
-    returned = {ref.number for ref in outputs}
-
-    def value(x: Ref) -> Any:
-        return known[x.number] if x.number in known else device.full(*filled[x.number].args)
-
-    for node in nodes:
-        ref = node.results
-        if ref.__class__ is Ref and ref.number not in returned and _once(node, ref, known, filled):
-            args = mapped(node.args, value)
-            known[ref.number] = made[ref.number] = getattr(device, node.name)(*args)
-        elif node.name == "nested":
-            block, values = node.args
-            given = {k: known[value.number] for k, value in enumerate(values) if value.number in known}
-            kept.append(Node("nested", (block.fixing(given), values), node.results, node.effect, node.line))
-        else:
-            kept.append(node)
-    return kept, made
-
-
-def _once(node: Node, ref: Ref, known: Container[int], filled: Container[int]) -> bool:
-    """Return whether a node may be computed once from known values, and arrays that are filled with a number."""
-    op, given = operations().get(node.name), refs_in(node.args)
-    if op is None or node.effect or node.draws or op.consumes or node.name in REPEATED:
-        return False
-    if not any(x.number in known for x in given):
-        return node.name == "arange" and _size(ref) <= _SMALL
-    if not all(x.number in known or x.number in filled for x in given):
-        return False
-    memory = sum(_size(x) * x.dtype.itemsize for x in given)
-    grows = _size(ref) > sum(map(_size, given)) or _size(ref) * ref.dtype.itemsize > _WIDENED * memory
-    return not grows or _size(ref) <= _SMALL
-
-
-_SMALL = 1 << 15
-"""The number of elements up to which a result is computed once even if it takes more memory than its arguments."""
-_WIDENED = 2
-"""How many times the memory of its arguments a result may take that has no more elements."""
-
-
-def _size(ref: Ref) -> int:
-    return math.prod(ref.shape)
-
-
-def _combine(chain: list[Node], recording: Recording, replaced: dict[int, list[Node]], zeros: Set[int]) -> None:
-    """Write a chain of additions to slices as one addition for each slice, at the end of the chain.
-
-    Additions to zeros become `PLACED`: all if their slices do not overlap, else the first one.
-    """
-    sums: dict[str, tuple[Any, Ref]] = {}
-    added: list[Node] = []
-    for node in chain:
-        _, key, grad = node.args
-        known = sums.get(repr(key))
-        if known is None:
-            sums[repr(key)] = key, grad
-            continue
-        total = recording.new(grad.shape, known[1].dtype)
-        added.append(Node("add", (known[1], grad), total, False, node.line))
-        sums[repr(key)] = key, total
-    start, end, line = chain[0].args[0], chain[-1].results, chain[-1].line
-    for node in chain:
-        replaced[id(node)] = []
-    parts = [*sums.values()]
-    placed = start.number in zeros and all(grad.dtype == end.dtype for _, grad in parts)
-    together = len(parts) if placed and beside([key for key, _ in parts], end.shape) is not None else int(placed)
-    if together:
-        start = end if together == len(parts) else recording.new(end.shape, end.dtype)
-        keys, grads = [key for key, _ in parts[:together]], [grad for _, grad in parts[:together]]
-        added.append(Node(PLACED, (keys, grads), start, False, line))
-    for position, (key, grad) in enumerate(parts[together:], together + 1):
-        result = end if position == len(parts) else recording.new(end.shape, end.dtype)
-        added.append(Node("accumulate_slice", (start, key, grad), result, False, line))
-        start = result
-    replaced[id(chain[-1])] = added
 
 
 def beside(keys: Sequence[Key], shape: Shape) -> list[Key] | None:

@@ -17,8 +17,8 @@ from burnpy.backend.plans.epilogues import Finished, finished
 from burnpy.backend.plans.executor import Executor, JoinedSteps, Launch, NodeLaunch, Number
 from burnpy.backend.plans.fusion import Group, Grouping, Single
 from burnpy.backend.plans.loops import UNROLLED
-from burnpy.backend.plans.memory import Results, Storage
-from burnpy.backend.plans.recording import Node, Ref, Sharing, refs_in
+from burnpy.backend.plans.memory import Results, Sharing, Storage
+from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.rewriting import PLACED, beside
 from burnpy.backend.plans.signature import Signature, repetition
 from burnpy.backend.plans.source import CallRun, Source

@@ -11,8 +11,9 @@ import pytest
 from burnpy import Autodiff, IntTensor, Tensor, errors, linalg, stack
 from burnpy.backend import NumPy
 from burnpy.backend.decorators.recorded import Recorded
+from burnpy.backend.plans.memory import RETURNED
 from burnpy.backend.plans.plan import Plan
-from burnpy.backend.plans.recording import RETURNED, Ref, Traced
+from burnpy.backend.plans.recording import Ref, Traced
 from burnpy.errors import ArgumentError, DTypeError
 from burnpy.func import compiled, grad, vmap
 from burnpy.nn.functional import gaussian_nll_loss
