@@ -10,8 +10,10 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy_array import ArrayBackend
 from burnpy_array.reduction import SAFE
-from burnpy_numpy.kernels.kernel import MANY, family_kernels
+from burnpy_numpy.kernels.kernel import family_kernels
 
+_FEW = 512
+"""The number of differences below which the default's dozen calls take no longer than a kernel's."""
 _LONGEST = 4096
 """The longest sum: a longer one would be less exact than NumPy's."""
 
@@ -45,7 +47,7 @@ class NumPyDistances(ArrayBackend):
 def _suits(x: Any, y: Any) -> bool:
     """Return whether kernels are used for rows."""
     dtype, k, m = x.dtype, x.shape[-1], y.shape[-2]
-    return (dtype is float32 or dtype is float64) and y.dtype is dtype and x.size * m >= MANY and max(k, m) <= _LONGEST
+    return (dtype is float32 or dtype is float64) and y.dtype is dtype and x.size * m >= _FEW and max(k, m) <= _LONGEST
 
 
 def _shares(grad: Any, out: Any) -> Any:
@@ -60,11 +62,19 @@ def _exact(b: NumPyDistances, out: Any, x: Any, y: Any) -> Any:
     """Return distances; those whose sums of squares may have over- or underflowed are computed again, scaled."""
     least, most = SAFE[out.dtype]
     least **= 0.5
-    if least < out.min() and out.max() < most:
+    own = out.diagonal(0, -2, -1) if x is y else None
+    if own is not None and not own.any():  # rows have the distance 0 to themselves, which is exact
+        own.flags.writeable = True
+        own.fill(1.0)
+        safe = least < out.min() and out.max() < most
+        own.fill(0.0)
+    else:
+        safe = least < out.min() and out.max() < most
+    if safe:
         return out
-    safe = np.logical_and(np.greater(out, least), np.less(out, most))
-    if not safe.all():
-        *outer, row, column = np.nonzero(np.logical_not(safe))
-        difference = x[(*outer, row)] - y[(*outer, column)]
+    unsafe = np.logical_not(np.logical_and(np.greater(out, least), np.less(out, most)))
+    *outer, row, column = np.nonzero(unsafe)
+    difference = x[(*outer, row)] - y[(*outer, column)]
+    if difference.any():  # not of equal rows alone
         out[(*outer, row, column)] = b.vector_norm(difference, 2.0, (1,), False)
     return out

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from burnpy.backend.dtypes import dtype_of, int64
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.backend.primitives import Int
+from burnpy.backend.primitives import Float, Int
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dim_checks import DimsLike, dim_of, dims_of, scalar_dim
 from burnpy.tensor.linalg import alike, at_least_float32, expanded, floating
@@ -142,12 +142,20 @@ def cosine_similarity(x1: Tensor[B], x2: Tensor[B], dim: int = 1, eps: float = 1
     if not shape:
         scalar_dim(dim, "cosine_similarity")
         x1, x2, shape, dim = x1.reshape(1), x2.reshape(1), (1,), 0
-    place = dim_of(dim, len(shape), "cosine_similarity")
-    units = [
-        x / vector_norm("cosine_similarity", x, 2.0, place, True).clamp_min(eps)
-        for x in (at_least_float32(x if x.shape == shape else x.expand(shape)) for x in (x1, x2))
-    ]
-    return (units[0] * units[1]).sum(place).to_dtype(x1.dtype)  # type: ignore[no-any-return]  # a Tensor
+    place, least = dim_of(dim, len(shape), "cosine_similarity"), float(number(x1, eps, "cosine_similarity"))
+    sides: list[Any] = []  # each of the vectors' length, not broadcast further
+    for x in (x1, x2):
+        x = at_least_float32(x if x.ndim == len(shape) else x.reshape((1,) * (len(shape) - x.ndim) + x.shape))
+        if x.shape[place] != shape[place]:
+            x = x.expand(*x.shape[:place], shape[place], *x.shape[place + 1 :])
+        sides.append(x)
+    norms = [vector_norm("cosine_similarity", x, 2.0, place, True) for x in sides]
+    (terms,) = x1._backend.fused(_product_of_units, [x._primitive for x in (*sides, *norms)], (least,))
+    return sides[0]._like(terms).sum(place).to_dtype(x1.dtype)  # type: ignore[no-any-return]  # a Tensor
+
+
+def _product_of_units(b: Any, x: Float, y: Float, x_norm: Float, y_norm: Float, least: Any) -> tuple[Float]:
+    return (b.mul(b.div(x, b.clamp_min(x_norm, least)), b.div(y, b.clamp_min(y_norm, least))),)
 
 
 def vector_norm(operation: str, x: Any, p: Any, dim: DimsLike, keepdim: bool) -> Any:

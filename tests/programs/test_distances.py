@@ -50,3 +50,19 @@ def test_distances_and_gradients(
     names = [kernel.program.name for kernel in noted]
     expected = ["row_distances"] + ["weighted_differences"] * (p != 2 or special is None)
     assert [name for name in names if name in ("row_distances", "weighted_differences")] == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_distances_of_equal_rows_take_no_other_norms(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows and themselves, and equal rows of two matrices: their distances of 0 are exact, as no square underflowed."""
+    b: Any = NumPy()
+    x = np.random.default_rng(0).normal(size=(2, 30, 9)).astype(dtype)
+    wanted = b.vector_norm(differences(b, x, x), 2.0, (3,), False)
+    monkeypatch.setattr(NumPy, "vector_norm", None)
+    for y in (x, x.copy()):
+        out = b.cdist(x, y, 2.0)
+        np.testing.assert_allclose(out, wanted, rtol=32 * float(np.finfo(dtype).eps))
+        assert (out.diagonal(0, 1, 2) == 0.0).all()
+    monkeypatch.undo()
+    x[:, 3, 4] = np.inf  # a row whose distance to itself is NaN, as inf - inf is
+    assert np.isnan(b.cdist(x, x, 2.0)[:, 3, 3]).all()

@@ -86,6 +86,15 @@ def test_cosine_similarity() -> None:
     assert cosine_similarity(x * 0.0, x).tolist() == np.zeros((2, 4)).tolist()
 
 
+def test_cosines_of_all_pairs_take_the_norms_of_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[tuple[int, ...]] = []
+    norm: Any = NumPy.vector_norm
+    monkeypatch.setattr(NumPy, "vector_norm", lambda b, x, *rest: shapes.append(x.shape) or norm(b, x, *rest))
+    x, y = Tensor[NumPy].normal((3, 4)), Tensor[NumPy].normal((5, 4))
+    assert cosine_similarity(x[:, None], y, dim=-1).shape == (3, 5)
+    assert shapes == [(3, 1, 4), (1, 5, 4)]
+
+
 def test_mistakes_of_distances() -> None:
     x, v = Tensor[NumPy].ones((2, 3)), Tensor[NumPy].ones((4,))
     call: Any
