@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import burnpy_numpy.linalg
 from burnpy.backend import NumPy
 from burnpy.backend.errors import LinAlgError
 
@@ -79,6 +80,35 @@ def test_views_and_the_other_triangle_do_not_matter() -> None:
         D.solve_triangular(np.asfortranarray(spoiled), b[..., ::-1], False, False),
         D.solve_triangular(positive, np.ascontiguousarray(b[..., ::-1]), False, False),
     )
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("upper", [False, True])
+def test_large_triangular_equations_copy_no_matrix(order: Any, upper: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("scipy")
+    called: list[str] = []
+
+    def noted_routine(name: str, x: Any) -> Any:
+        def call(*args: Any, **settings: Any) -> Any:
+            assert args[name == "trsm"].flags.f_contiguous  # in LAPACK's order
+            called.append(name)
+            return found(*args, **settings)
+
+        found = routine(name, x)
+        return call
+
+    routine: Any = burnpy_numpy.linalg.routine
+    monkeypatch.setattr(burnpy_numpy.linalg, "routine", noted_routine)
+    a, b = np.asarray(matrices(60, 60)[0], order=order), np.random.default_rng(0).normal(size=(60, 3))
+    for unit in (False, True):
+        read = np.triu(a) if upper else np.tril(a)
+        if unit:
+            read[np.diag_indices(60)] = 1.0
+        for columns in (1, 3):
+            wanted = np.linalg.solve(read, b[:, :columns])
+            found = D.solve_triangular(a, b[:, :columns], upper, unit)
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    assert called == ["trsv", "trsm"] * 2
 
 
 def test_a_zero_on_the_diagonal_divides() -> None:
