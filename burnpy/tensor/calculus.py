@@ -253,16 +253,17 @@ def _samples(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tupl
     need_floats(operation, x, also_complex=True)
     x = x.complex() if isinstance(y, ComplexTensor) else x
     vector = x.ndim == 1
-    if vector and x.shape[0] != y.shape[resolved]:
-        raise ShapeError(
-            f"{operation}() got {y.shape[resolved]} samples along dim {resolved} of shape {y.shape}, taken at "
-            f"{x.shape[0]} places"
-        )
-    samples, places = operands(y, x, operation)
     along = 0 if vector else x.ndim - y.ndim + resolved
     if along < 0 or not (vector or broadcast_shape(x.shape, y.shape)):
         raise ShapeError(f"{operation}() got shape {y.shape} with x of shape {x.shape}; they must broadcast")
-    b, size = samples._backend, x.shape[along]
+    size = x.shape[along]
+    if size != y.shape[resolved]:
+        raise ShapeError(
+            f"{operation}() got {y.shape[resolved]} samples along dim {resolved} of shape {y.shape}, taken at "
+            f"{size} places"
+        )
+    samples, places = operands(y, x, operation)
+    b = samples._backend
     return samples, b.sub(part(b, places, along, 1, size), part(b, places, along, 0, max(size - 1, 0))), resolved
 
 

@@ -34,6 +34,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         r"got x of shape \(2, 3, 4, 5\), expected \(N, in, length\), or \(in, length\) for one sequence",
     ),
     "conv1d, weight": (lambda: F.conv1d(ones(3, 4), ones(4, 3)), ShapeError, "takes weight of shape"),
+    "conv3d, no kernel": (lambda: F.conv3d(ones(2, 3, 3, 3), ones(4, 2, 0, 1, 1)), ShapeError, "no elements"),
     "conv1d, channels": (lambda: F.conv1d(ones(3, 4), ones(4, 2, 1)), ShapeError, "with 3 channels, and weight"),
     "conv1d, too short": (
         lambda: F.conv1d(ones(3, 4), ones(4, 3, 7)),

@@ -269,6 +269,8 @@ MISTAKES: list[tuple[F, type[Exception], str]] = [
     (lambda x: burnpy.bucketize(x, x.reshape(1, 3)), errors.ShapeError, "1-d"),
     (lambda x: burnpy.trapezoid(x, x, dx=1.0), errors.ArgumentError, "give one"),
     (lambda x: burnpy.trapezoid(x, x[:2]), errors.ShapeError, "3 samples"),
+    (lambda x: burnpy.trapezoid(x[None, :2], x[None, :1]), errors.ShapeError, "2 samples .* 1 places"),
+    (lambda x: burnpy.cumulative_trapezoid(x[None, :1], x[None]), errors.ShapeError, "1 samples .* 3 places"),
     (lambda x: burnpy.var_mean(ints(1)), errors.KindError, "takes a Tensor"),
 ]
 

@@ -149,6 +149,8 @@ def operands(
         channels = "in, out / groups" if transposed else "out, in / groups"
         kernel = ", ".join(f"kernel {size}" for size in form_of(dims).split(", "))
         raise ShapeError(f"{operation}() takes weight of shape ({channels}, {kernel}), got shape {sizes}")
+    if 0 in sizes[2:]:
+        raise ShapeError(f"{operation}() got weight of shape {sizes}, whose kernel has no elements")
     number = groups if groups.__class__ is int else whole(operation, "groups", groups)
     if number < 1 or sizes[0] % number:
         word = "input" if transposed else "output"
