@@ -6,6 +6,7 @@ dtype than the prediction raise a `DTypeError`, unless they are 0-d.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -77,13 +78,16 @@ def cross_entropy(
     0.6931
     """
     dim = _class_dim("cross_entropy", logits)
-    if weight is None and not label_smoothing and target.__class__ is not Tensor:
+    if not label_smoothing and target.__class__ is not Tensor:
         logits, index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
         b, x = logits._device, logits._primitive
-        if reduction == "mean":
+        if weight is None and reduction == "mean":
             return logits._like(b.first_result("mean_cross_entropy", x, index, counted, dim))
-        losses = b.first_result("cross_entropy", x, index, dim)
-        return _counted("cross_entropy", logits._like(losses), counted, None, reduction)
+        losses = logits._like(b.first_result("cross_entropy", x, index, dim))
+        if weight is None:
+            return _counted("cross_entropy", losses, counted, None, reduction)
+        each = element_weights(class_weights("cross_entropy", logits, weight, dim), index)
+        return _counted("cross_entropy", weighted(losses, each), counted, each, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")
     log_p = logits.log_softmax(dim)
@@ -227,9 +231,10 @@ def _classes(
     smoothed = log_p
     if weight is not None:
         weights = class_weights(operation, log_p, weight, dim)
-        element_weight = value_at_class(weights.expand(log_p.shape), dim, index)
+        element_weight = element_weights(weights, index)
         losses = weighted(losses, element_weight)
-        smoothed = weighted(log_p, weights)
+        if label_smoothing:
+            smoothed = weighted(log_p, weights)
     if label_smoothing:
         losses = losses * (1.0 - label_smoothing) - smoothed.mean(dim) * label_smoothing
     return _counted(operation, losses, counted, element_weight, reduction)
@@ -432,6 +437,14 @@ def value_at_class(x: Tensor[B], dim: int, index: Int) -> Tensor[B]:
     b = x._backend
     picked = b.gather(x._primitive, dim, b.discrete.reshape(index, (*shape[:dim], 1, *shape[dim + 1 :])))
     return x._like(b.reshape(picked, shape[:dim] + shape[dim + 1 :]))
+
+
+def element_weights(weights: Tensor[B], index: Int) -> Tensor[B]:
+    """Return the weight of the class of each element, of weights that broadcast along the dimension of the classes."""
+    b = weights._backend
+    d, flat = b.discrete, b.reshape(weights._primitive, (weights.numel(),))
+    picked = b.index_select(flat, 0, d.reshape(index, (math.prod(index.shape),)))
+    return weights._like(b.reshape(picked, index.shape))
 
 
 def class_weights(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) -> Tensor[B]:

@@ -163,3 +163,11 @@ def test_means_of_16_bit_floats_whose_sums_are_out_of_range(name: str) -> None:
         assert f(x).item() == pytest.approx(want, rel=4e-3), way
         got = func.grad(lambda x, f=f: f(x) * 500.0)(x).to_numpy()
         assert name == "kl_div" or np.abs(got - slopes).max() <= 2e-2 * np.abs(slopes).max(), way
+
+
+def test_losses_with_weights_of_classes_are_one_operation_of_the_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits, weight = Tensor[NumPy].normal((4, 3)), Tensor[NumPy].from_data([0.5, 2.0, 1.5])
+    target = IntTensor[NumPy].from_data([2, 0, 1, 1])
+    wanted = nll_loss(logits.log_softmax(1), target, weight=weight)
+    monkeypatch.setattr(NumPy, "log_softmax", None)
+    assert cross_entropy(logits, target, weight=weight).allclose(wanted)

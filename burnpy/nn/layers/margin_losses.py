@@ -10,7 +10,16 @@ from burnpy.nn.layers.losses import Loss
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.distances import pairwise_distance
 from burnpy.tensor.linalg import at_least_float32
-from burnpy.tensor.losses import Reduction, class_targets, class_weights, labels, reduced, same_shape, value_at_class
+from burnpy.tensor.losses import (
+    Reduction,
+    class_targets,
+    class_weights,
+    element_weights,
+    labels,
+    reduced,
+    same_shape,
+    value_at_class,
+)
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
@@ -227,7 +236,7 @@ def multi_margin_loss(
     excess = (margin - value_at_class(x, dim, index).unsqueeze(-1) + x).relu()
     losses = (excess if p == 1 else excess.square()).where(others, 0.0).mean(-1)
     if weights is not None:
-        losses = losses * value_at_class(weights.expand(x.shape), dim, index)
+        losses = losses * element_weights(weights, index)
     return reduced(name, losses, reduction)
 
 
