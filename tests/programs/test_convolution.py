@@ -13,7 +13,7 @@ from burnpy.testing.cases import table
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import convolution, cpu_threads
-from burnpy_numpy.kernels.convolution import conv2d
+from burnpy_numpy.kernels.convolution import conv2d, tiles
 from tests.interrupting import LONG
 from tests.programs.switched import one_by_one, without_kernels
 
@@ -212,6 +212,15 @@ def test_what_has_no_kernel_is_computed_all_the_same(noted: list[Any], monkeypat
     monkeypatch.setattr(conv2d, "MIN_PRODUCTS", 1 << 20)
     D.conv2d(x[:1], weight[:1], *where)
     assert not noted
+
+
+@pytest.mark.parametrize("registers", [16, 32])
+def test_blocks_have_sums_enough_for_products_that_do_not_wait(registers: int) -> None:
+    """Also where no block of several vectors divides their number, as 7 rows of one and a row of 10 or 13."""
+    for channels, shape in ((32, (32, 1, 160)), (32, (32, 1, 200)), (64, (64, 7, 16)), (2, (8, 13, 16))):
+        weight = (channels, shape[0], 1, 5)
+        windows = tiles.Windows(shape, weight, ((1, 1), (0, 2), (1, 1)), 1, 16, registers)
+        assert np.prod(windows.forward.block) >= 8
 
 
 def test_explain_lists_them() -> None:

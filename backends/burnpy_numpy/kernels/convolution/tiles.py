@@ -198,6 +198,7 @@ _SHORT = 32
 _TILES = ((4, 3), (6, 2), (5, 2), (4, 2), (3, 3), (2, 4), (1, 8), (1, 4), (1, 1))
 """Channels and vectors of the blocks in registers, for 16 registers: sums, one factor for each vector and one more."""
 _TILES_OF_32 = ((8, 3), (6, 4), (4, 6), (4, 4), (2, 8), (1, 8), (1, 4), (1, 1))
+_LEAST = 8  # sums: fewer take as long, as each product waits for the one before
 _COLUMNS = ((4, 3), (2, 4), (1, 5), (1, 3))
 """Channels and elements of the blocks of the gradient of the weight, for 16 registers."""
 _COLUMNS_OF_32 = ((6, 3), (4, 5), (2, 9), (1, 9), (1, 3))
@@ -253,7 +254,7 @@ class Windows:
         per, vectors = self.weight[0] // self.groups, high * len(starts)
         block = min(
             (b for b in (_TILES if self._registers < 32 else _TILES_OF_32) if b[0] <= per),
-            key=lambda b: -(-per // b[0]) * b[0] * -(-vectors // b[1]) * b[1] * (1 + 0.1 / b[0] + 0.1 / b[1]),
+            key=lambda b: -(-per // b[0]) * -(-vectors // b[1]) * (max(b[0] * b[1], _LEAST) + 0.1 * (b[0] + b[1])),
         )
         places, targets = self._places(starts)
         last = -(-vectors // block[1]) * block[1] - vectors
