@@ -52,6 +52,7 @@ class ClosedLevel(
     """
 
     differentiates = True
+    eager_checks = False  # as on the level: the values of a batch are not compared
     discrete: Any = Itself()  # of a level of `vmap`; a level that differentiates stores its own
     inner: Any
     api: str

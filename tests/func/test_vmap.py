@@ -244,6 +244,11 @@ def test_checkpoints() -> None:
     assert close(vmap(again)(X), np.asarray(vmap(plain)(X)))
     outside = grad(lambda x: checkpoint(lambda y: vmap(lambda row: row.tanh().square())(y), x).sum())
     assert close(outside(X), np.asarray(vmap(plain)(X)))
+    nested = vmap(lambda row: checkpoint(lambda z: z.tanh().square(), row))
+    both = grad(
+        lambda x: checkpoint(lambda y: nested(nested(y)), x).sum()
+    )  # an argument of a section on a closed level
+    assert close(both(X), np.asarray(vmap(grad(lambda x: x.tanh().square().tanh().square().sum()))(X)))
 
 
 @every_row("name", FUNCTIONS)
