@@ -13,7 +13,7 @@ from burnpy_array.reduction import SAFE
 
 _NAMES = (
     *("cholesky", "solve", "solve_triangular", "inv", "det", "slogdet", "adjugate", "eigh", "eigvalsh"),
-    *("svd", "svdvals", "qr", "lu_factor", "pinv", "matrix_exp"),
+    *("svd", "svdvals", "qr", "lu_factor", "pivot_order", "pinv", "matrix_exp"),
 )
 
 

@@ -176,10 +176,11 @@ def lu_solve(lu: X, pivots: Ints[Any], b: X, *, left: bool = True, adjoint: bool
     if not left:  # xᴴ solves with aᴴ
         turned = lu_solve(lu, rows, conjugate_transposed(b), adjoint=not adjoint)
         return conjugate_transposed(turned)
-    order: Any = _order(rows).reshape((*rows.shape, 1))
     lu, b = expanded("lu_solve", lu, b)
     device: Any = lu._backend
-    factors, places = lu._primitive, device.discrete.expand(order._primitive, b.shape)
+    discrete = device.discrete
+    order = discrete.reshape(discrete.pivot_order(rows._primitive), (*rows.shape, 1))
+    factors, places = lu._primitive, discrete.expand(order, b.shape)
     dim, transposed = b.ndim - 2, conjugate_transposed(lu)._primitive
     if adjoint:
         half = device.solve_triangular(transposed, b._primitive, False, False)
@@ -342,17 +343,6 @@ def _fitting(operation: str, a: Any, b: Any, left: bool, vector: bool = False) -
     if b.ndim < 2 - vector or b.shape[-2 if left and not vector else -1] != a.shape[-1]:
         what = "elements" if vector else "rows" if left else "columns"
         raise ShapeError(f"{operation}() got shapes {a.shape} and {b.shape}; the second must have {a.shape[-1]} {what}")
-
-
-def _order(pivots: IntTensor[B]) -> IntTensor[B]:
-    """Return the permutation of rows that interchanges make, one after another."""
-    size, swaps = pivots.shape[-1], pivots.int("int64") - 1
-    order = IntTensor.arange(size, device=pivots.device).expand(pivots.shape)
-    for k in range(size):
-        other = swaps[..., k : k + 1]
-        moved = order.scatter(-1, other, order[..., k : k + 1])
-        order = moved.slice_scatter(order.gather(-1, other), -1, k, k + 1)
-    return order
 
 
 class SolveEx(NamedTuple, Generic[V, I]):

@@ -56,6 +56,7 @@ REACHED = {
     "adopt_numpy": "Tensor[Counted].from_data(x.to_numpy(), copy=False)",
     "attention": "functional.scaled_dot_product_attention(image, image, image)",
     "cast": "x.to_dtype('float64')",
+    "pivot_order": "linalg.lu_solve(*linalg.lu_factor(x @ x.mT), x)",
     "cholesky_info": "linalg.cholesky_ex(-x @ x.mT)",
     "clamp_between": "x.clamp(x, x)",
     "complex_abs": "x.complex().abs()",

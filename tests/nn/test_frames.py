@@ -16,6 +16,7 @@ import pytest
 from benchmarks.peers.ours import Mlp
 from burnpy import Autodiff, IntTensor, Tensor, cat, cross_entropy, mse_loss, stack, where
 from burnpy.backend import NumPy
+from burnpy.linalg import lu_solve
 from burnpy.nn import Conv2d, LayerNorm, Linear, Relu, Sequential, functional
 from burnpy.optim import Sgd
 from burnpy.train import Learner, Step
@@ -82,6 +83,7 @@ OPERATIONS: dict[str, tuple[Callable[[Any, Any, Any], Any], int, int]] = {
     "softmax": (lambda x, index, mask: x.softmax(1), 10, 11),
     "layer_norm": (lambda x, index, mask: functional.layer_norm(x, 4, x[0], x[1]), 17, 22),
     "cross_entropy": (lambda x, index, mask: cross_entropy(x, index), 19, 21),
+    "lu_solve": (lambda x, index, mask: lu_solve(x.T @ x, IntTensor.arange(1, 5, device=x.device), x.T), 122, 170),
     "mean": (lambda x, index, mask: x.mean(), 6, 7),
     "max": (lambda x, index, mask: x.max(), 8, 9),
     "where": (lambda x, index, mask: where(mask, x, x), 8, 9),

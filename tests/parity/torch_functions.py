@@ -269,6 +269,7 @@ NONE = {
     **dict.fromkeys(("complex", "complex_abs"), "complex numbers are compared in test_op_db.py"),
     **dict.fromkeys(("eig", "eigvals"), "complex matrices are compared in test_complex_linalg.py"),
     "cholesky_info": "a part of cholesky_ex",
+    "pivot_order": "a part of lu_solve",
     **dict.fromkeys(("eigh", "lu_factor", "qr", "svd"), "linalg is compared in test_linalg.py, whatever the signs"),
     **dict.fromkeys(
         ("fft", "fft_real", "rfft", "irfft", "frames", "overlap_add", "frame_spectra"),

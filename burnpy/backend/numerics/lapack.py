@@ -227,6 +227,17 @@ def lu_factor(xp: Any, x: Array) -> tuple[Array, Array, Array]:
     return out.reshape(x.shape), pivots.reshape((*batch, count)), order.reshape((*batch, rows))
 
 
+def pivot_order(xp: Any, pivots: Array) -> Array:
+    """Return the permutations of rows that interchanges make, one after another."""
+    size = pivots.shape[-1]
+    swaps = pivots.reshape((math.prod(pivots.shape[:-1]), size)).astype(int64) - 1
+    order, each = xp.broadcast_to(xp.arange(size, dtype=int64), swaps.shape).copy(), xp.arange(len(swaps))
+    for k in range(size):
+        other = swaps[:, k]
+        order[:, k], order[each, other] = order[each, other], order[:, k].copy()
+    return order.reshape(pivots.shape)
+
+
 def _sizes(xp: Any, x: Array) -> Array:
     """Return the magnitudes by which LAPACK chooses pivots: |x|, and |real| + |imag| of complex numbers."""
     return xp.abs(x.real) + xp.abs(x.imag) if x.dtype.kind == "c" else xp.abs(x)

@@ -15,9 +15,9 @@ import numpy as np
 from burnpy.backend.dtypes import epsilon, float32
 from burnpy.backend.operations import OperationsBase, by_host
 from burnpy.backend.operations.complex_numbers import adjoint_jvp, adjoint_vjp, conjugated, zeros_like
-from burnpy.backend.primitives import Float, Inexact
+from burnpy.backend.primitives import Float, Inexact, Int
 from burnpy.backend.rules import SHIFTED, precise
-from burnpy.backend.schema import GENERAL, derived
+from burnpy.backend.schema import GENERAL, NONDIFFERENTIABLE, derived
 
 
 def symmetric_part(i: Any, x: Float) -> Float:
@@ -291,6 +291,13 @@ class LinearAlgebra(OperationsBase):
         from burnpy.backend.numerics.lapack import inv
 
         return by_host(self, inv, x)
+
+    @derived(NONDIFFERENTIABLE, batch=SHIFTED, onnx="refused")
+    def pivot_order(self, pivots: Int) -> Int:
+        """Permutation of rows, int64, that the interchanges of LAPACK's pivots (…, n) make: see `lu_factor`."""
+        from burnpy.backend.numerics.lapack import pivot_order
+
+        return by_host(self, pivot_order, pivots)
 
     @derived(
         GENERAL,

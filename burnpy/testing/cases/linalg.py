@@ -216,6 +216,14 @@ def _lu_factor(x: Any) -> Any:
     return factors, pivots, order
 
 
+def _pivot_order(pivots: Any) -> Any:
+    order = np.broadcast_to(np.arange(pivots.shape[-1]), pivots.shape).copy()
+    for index in np.ndindex(*pivots.shape[:-1]):
+        for k, other in enumerate(pivots[index] - 1):
+            order[index][[k, other]] = order[index][[other, k]]
+    return order
+
+
 row("cholesky", np.linalg.cholesky, _POSITIVE, loose=8)
 row("cholesky_info", lambda x: np.zeros(x.shape[:-2], np.int64), _POSITIVE)
 row("eigh", lambda x: tuple(np.linalg.eigh(x)), _POSITIVE, loose=64, up_to_sign=True)
@@ -232,3 +240,4 @@ row(
 row("svdvals", lambda x: np.linalg.svd(x, compute_uv=False), [(a,) for a in _ANY], loose=16)
 row("qr", _qr, [*((a, False) for a in _FULL_RANK), (regular(1, 2, 3), True), (x(1, 0, 2), True)], loose=64)
 row("lu_factor", _lu_factor, [(a,) for a in _FULL_RANK], loose=64)
+row("pivot_order", _pivot_order, [(np.array([[2, 2, 3], [3, 3, 3]]),), (np.zeros((2, 0), np.int64),)])
