@@ -8,18 +8,10 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.layers.losses import Loss
 from burnpy.tensor.call_errors import explained
+from burnpy.tensor.class_targets import class_targets, class_weights, value_at_class, weight_at_class
 from burnpy.tensor.distances import pairwise_distance
 from burnpy.tensor.linalg import at_least_float32
-from burnpy.tensor.losses import (
-    Reduction,
-    class_targets,
-    class_weights,
-    element_weights,
-    labels,
-    reduced,
-    same_shape,
-    value_at_class,
-)
+from burnpy.tensor.losses import Reduction, labels, reduced, same_shape
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
@@ -236,7 +228,7 @@ def multi_margin_loss(
     excess = (margin - value_at_class(x, dim, index).unsqueeze(-1) + x).relu()
     losses = (excess if p == 1 else excess.square()).where(others, 0.0).mean(-1)
     if weights is not None:
-        losses = losses * element_weights(weights, index)
+        losses = losses * weight_at_class(weights, index)
     return reduced(name, losses, reduction)
 
 
