@@ -242,27 +242,34 @@ def blocks_by_rows(
     """Compute the blocks in reverse mode, by vjps of unit cotangents."""
     recording = record(api, f, chosen, kwargs, has_aux)
     base, inputs = recording.base, recording.inputs
+
+    def block(out: Tensor[Any], x: Tensor[Any], chunks: Sequence[Value]) -> Tensor[Any]:
+        if out.dtype.kind == "c" and x.dtype.kind != "c":
+            raise KindError(
+                f"{api}() cannot differentiate complex numbers by floats in reverse mode; use jacfwd(), or return "
+                "z.real and z.imag"
+            )
+        rows = _joined(base, chunks, out.shape + x.shape, x.dtype)
+        holomorphic = (out.dtype.kind == "c") is (x.dtype.kind == "c")
+        return rows if holomorphic else rows._like(base.conj(rows._primitive))
+
     rows = []
     for root, out in zip(recording.roots, recording.outputs, strict=True):
-        count = out.numel()
-        chunk = chunk_size or (_rows_in_memory(recording, root.node) if count > 1 else 1)
-        parts: list[list[Value]] = [[] for _ in inputs]
-        for start in range(0, count if root.node is not None else 0, chunk):
-            units = _units(base, start, min(chunk, count - start), out)
-            for part, rows_of_chunk in zip(parts, _pulled(api, recording, root.node, units), strict=True):
-                part.append(rows_of_chunk)
-        row = []
-        for part, x in zip(parts, inputs, strict=True):
-            if out.dtype.kind == "c" and x.dtype.kind != "c":
-                raise KindError(
-                    f"{api}() cannot differentiate complex numbers by floats in reverse mode; use jacfwd(), or return "
-                    "z.real and z.imag"
-                )
-            block = _joined(base, part, out.shape + x.shape, x.dtype)
-            holomorphic = (out.dtype.kind == "c") is (x.dtype.kind == "c")
-            row.append(block if holomorphic else block._like(base.conj(block._primitive)))
-        rows.append(row)
+        by_chunk = list(_pulled_chunks(api, recording, root.node, out, chunk_size))
+        by_input = zip(*by_chunk, strict=True) if by_chunk else [()] * len(inputs)
+        rows.append([block(out, x, chunks) for x, chunks in zip(inputs, by_input, strict=True)])
     return Blocks(rows, recording.structure, recording.aux)
+
+
+def _pulled_chunks(
+    api: str, recording: RecordedFunction, node: Any, out: Tensor[Any], chunk_size: int | None
+) -> Iterator[list[Value]]:
+    """Yield the rows of an output's blocks, chunk by chunk; nothing for an output that depends on no input."""
+    count = 0 if node is None else out.numel()
+    chunk = chunk_size or (_rows_in_memory(recording, node) if count > 1 else 1)
+    for start in range(0, count, chunk):
+        units = _units(recording.base, start, min(chunk, count - start), out)
+        yield list(_pulled(api, recording, node, units))
 
 
 def _pulled(api: str, recording: RecordedFunction, node: Any, units: Float) -> Iterator[Value]:
@@ -303,72 +310,76 @@ def blocks_by_columns(
     api: str, f: Callable[..., Any], chosen: ChosenArguments, kwargs: Any, has_aux: bool, chunk_size: int | None
 ) -> Blocks:
     """Compute the blocks in forward mode, by jvps of unit tangents."""
-    base = base_for(api, tensors_in((chosen.args, kwargs)))
-    inputs = [on_base(api, x, base) for x in chosen.leaves]
-    draws: list[Value] = []
-    first: PushedFunction | None = None
-    drawn = states()
-    by_input: list[list[list[Value]]] = []
-    for k, x in enumerate(inputs):
-        count, start = x.numel(), 0
-        chunks: list[list[Value]] = []
-        while start < count:
-            chunk = chunk_size or _columns_in_memory(x, first)
-            units = _units(base, start, min(chunk, count - start), x)
-            with nullcontext() if first is None else replayed(drawn):
-                result, columns = _pushed(api, f, chosen, kwargs, has_aux, k, units, base, draws)
-            if first is None:
-                first, drawn = result, completed(drawn)
-            chunks.append(columns)
-            start += units.shape[0]
-        by_input.append([list(parts) for parts in zip(*chunks, strict=True)])
-    if first is None:  # no input has any elements
-        first = apply_jvp(api, f, chosen, kwargs, [None] * len(inputs), has_aux)
-    rows = []
-    for j, out in enumerate(first.outputs):
-        row = []
-        for x, parts in zip(inputs, by_input, strict=True):
-            if x.dtype.kind == "c" and out.dtype.kind != "c":
-                raise KindError(
-                    f"{api}() cannot differentiate floats by complex numbers in forward mode; use jacrev(), or take "
-                    "the real and the imaginary part as two arguments"
-                )
-            block = _joined(base, parts[j] if parts else [], (x.numel(), *out.shape), out.dtype)
-            columns_last = base.permute(block._primitive, (*range(1, len(out.shape) + 1), 0))
-            row.append(block._like(base.reshape(columns_last, out.shape + x.shape)))
-        rows.append(row)
+    forward = _ForwardMode(api, f, chosen, kwargs, has_aux)
+    base, inputs = forward.base, forward.inputs
+
+    def block(out: Tensor[Any], x: Tensor[Any], chunks: Sequence[Value]) -> Tensor[Any]:
+        if x.dtype.kind == "c" and out.dtype.kind != "c":
+            raise KindError(
+                f"{api}() cannot differentiate floats by complex numbers in forward mode; use jacrev(), or take "
+                "the real and the imaginary part as two arguments"
+            )
+        columns = _joined(base, chunks, (x.numel(), *out.shape), out.dtype)
+        last = base.permute(columns._primitive, (*range(1, len(out.shape) + 1), 0))
+        return columns._like(base.reshape(last, out.shape + x.shape))
+
+    by_input = [list(forward.columns(k, chunk_size)) for k in range(len(inputs))]
+    first = forward.first or forward.run([None] * len(inputs))  # no input has any elements
+    rows = [
+        [block(out, x, [columns[j] for columns in chunks]) for x, chunks in zip(inputs, by_input, strict=True)]
+        for j, out in enumerate(first.outputs)
+    ]
     return Blocks(rows, first.structure, first.aux)
 
 
-def _pushed(
-    api: str,
-    f: Callable[..., Any],
-    chosen: ChosenArguments,
-    kwargs: Any,
-    has_aux: bool,
-    place: int,
-    units: Float,
-    base: Any,
-    draws: list[Value],
-) -> tuple[PushedFunction, list[Value]]:
-    """Run a function with a batch of tangents of the input at ``place``.
+class _ForwardMode:
+    """A function that runs on several chunks of tangents, and draws the same numbers for each.
 
-    Returns the outputs, and the tangents of each with the batch first. Functions draw the same numbers in every chunk:
-    on a level, ``draws``; in a chunk of one, which is on none, the caller's generators start from their first states.
+    On a level these are ``draws``; for a chunk of one, which is on no level, the caller's generators start from their
+    first states.
     """
-    tangents: list[Tensor[Any] | None] = [None] * len(chosen.leaves)
-    if units.shape[0] == 1:
-        tangents[place] = tensor_of(base, base.reshape(units, units.shape[1:]))
-        result = apply_jvp(api, f, chosen, kwargs, tangents, has_aux)
-        return result, [base.reshape(t._primitive, (1, *t.shape)) for t in result.tangents]
-    with Level(Batched, api, base) as level:
-        level.size, level.randomness, level.draws, level.drawn = units.shape[0], "same", draws, 0
-        tangents[place] = tensor_of(level, BatchedValue(level, units, True))
-        result = apply_jvp(api, f, chosen, kwargs, tangents, has_aux)
-        columns = [level.spread(level.own(t._primitive)) for t in result.tangents]
-        outputs = [_same_for_all(x, level) for x in result.outputs]
-        aux = map_tree(lambda leaf: _same_for_all(leaf, level), result.aux)
-    return PushedFunction(outputs, [], result.structure, aux), columns
+
+    def __init__(self, api: str, f: Callable[..., Any], chosen: ChosenArguments, kwargs: Any, has_aux: bool) -> None:
+        self.api, self.base = api, base_for(api, tensors_in((chosen.args, kwargs)))
+        self.inputs = [on_base(api, x, self.base) for x in chosen.leaves]
+        self.run = functools.partial(apply_jvp, api, f, chosen, kwargs, has_aux=has_aux)
+        self.first: PushedFunction | None = None  #: the result for the first chunk, without its tangents
+        self._draws: list[Value] = []
+        self._states = states()
+
+    def columns(self, place: int, chunk_size: int | None) -> Iterator[list[Value]]:
+        """Yield the columns of all outputs by the input at ``place``, each with the chunk's batch first."""
+        x, start = self.inputs[place], 0
+        count = x.numel()
+        while start < count:
+            chunk = chunk_size or _columns_in_memory(x, self.first)
+            units = _units(self.base, start, min(chunk, count - start), x)
+            with nullcontext() if self.first is None else replayed(self._states):
+                result, columns = self._pushed(place, units)
+            if self.first is None:
+                self.first, self._states = result, completed(self._states)
+            yield columns
+            start += units.shape[0]
+
+    def _pushed(self, place: int, units: Float) -> tuple[PushedFunction, list[Value]]:
+        """Run the function with a batch of tangents of one input.
+
+        Returns the outputs, and the tangents of each with the batch first.
+        """
+        base = self.base
+        tangents: list[Tensor[Any] | None] = [None] * len(self.inputs)
+        if units.shape[0] == 1:
+            tangents[place] = tensor_of(base, base.reshape(units, units.shape[1:]))
+            result = self.run(tangents)
+            return result, [base.reshape(t._primitive, (1, *t.shape)) for t in result.tangents]
+        with Level(Batched, self.api, base) as level:
+            level.size, level.randomness, level.draws, level.drawn = units.shape[0], "same", self._draws, 0
+            tangents[place] = tensor_of(level, BatchedValue(level, units, True))
+            result = self.run(tangents)
+            columns = [level.spread(level.own(t._primitive)) for t in result.tangents]
+            outputs = [_same_for_all(x, level) for x in result.outputs]
+            aux = map_tree(lambda leaf: _same_for_all(leaf, level), result.aux)
+        return PushedFunction(outputs, [], result.structure, aux), columns
 
 
 def _same_for_all(x: Any, level: Any) -> Any:

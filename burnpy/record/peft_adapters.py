@@ -86,21 +86,7 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
     config, weights = _config(inside(place, CONFIG)), inside(place, WEIGHTS)
     source = path_shown(weights)
     parts, others = _parts(read(weights).tensors, getattr(model, "_prefix", ""), getattr(model, "_later_names", {}))
-    whole = divided(model, None, "from_peft()")[0]
-    layers = _layers(whole, (Linear, QuantizedLinear))
-    matrices: dict[str, tuple[NDArray[Any], NDArray[Any], float]] = {}
-    for name, found in parts.items():
-        if name not in layers or found.keys() != {_A, _B}:
-            raise StateError(
-                f"{source} has {', '.join(found)} of {name}, and the linear layers of this {type(model).__name__} "
-                f"are {', '.join([*layers][:8])}{', …' if layers.keys() - [*layers][:8] else ''}; nothing was loaded"
-            )
-        a, b = found[_A], found[_B]
-        _check_matrices(name, a, b, layers[name], source)
-        alpha = _chosen(name, config["alpha_pattern"], config["lora_alpha"])
-        alpha = alpha * sqrt(a.shape[0]) if config["use_rslora"] else alpha
-        for layer in layers[name]:
-            matrices[layer.path] = a, b[layer.start : layer.start + layer.module.out_features], alpha
+    matrices = _matrices(model, parts, config, source)
     base = divided(model, [*matrices], "from_peft()")[0] if matrices else model
     base, trained = _with_others(base, others, source)
     modules = dict[str, Any](base.named_modules())
@@ -114,6 +100,27 @@ def from_peft(model: M, folder: str | os.PathLike[str]) -> M:
         trained |= {adapters[path].lora_a.id, adapter.lora_b.id}
     adapted: M = Rebuild(module=lambda path, module: adapters.get(path))(base)
     return adapted.no_grad().require_grad(lambda path, variable: variable.id in trained)
+
+
+def _matrices(
+    model: Module[Any], parts: Mapping[str, Mapping[str, Any]], config: Mapping[str, Any], source: str
+) -> dict[str, tuple[NDArray[Any], NDArray[Any], float]]:
+    """Return A, the rows of B and alpha of each layer, by its path; a layer of a file may be several of the model."""
+    layers = _layers(divided(model, None, "from_peft()")[0], (Linear, QuantizedLinear))
+    matrices: dict[str, tuple[NDArray[Any], NDArray[Any], float]] = {}
+    for name, found in parts.items():
+        if name not in layers or found.keys() != {_A, _B}:
+            raise StateError(
+                f"{source} has {', '.join(found)} of {name}, and the linear layers of this {type(model).__name__} "
+                f"are {', '.join([*layers][:8])}{', …' if layers.keys() - [*layers][:8] else ''}; nothing was loaded"
+            )
+        a, b = found[_A], found[_B]
+        _check_matrices(name, a, b, layers[name], source)
+        alpha = _chosen(name, config["alpha_pattern"], config["lora_alpha"])
+        alpha = alpha * sqrt(a.shape[0]) if config["use_rslora"] else alpha
+        for layer in layers[name]:
+            matrices[layer.path] = a, b[layer.start : layer.start + layer.module.out_features], alpha
+    return matrices
 
 
 def _check_matrices(name: str, a: NDArray[Any], b: NDArray[Any], columns: Sequence[_Layer], source: str) -> None:

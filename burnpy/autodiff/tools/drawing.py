@@ -7,10 +7,10 @@ through a layer, order by the mean of the neighbours, then positions."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, stack_of
@@ -301,23 +301,13 @@ def laid_out(texts: Sequence[Sequence[str]], arrows: Sequence[tuple[int, int]]) 
     layer = _layers(count, arrows)
     chains = _chains(layer, arrows)
     widths += [4.0] * (len(layer) - count)
-    below: list[list[int]] = [[] for _ in layer]
-    for k, v in chain.from_iterable(map(pairwise, chains)):
-        below[k].append(v)
-    above: list[list[int]] = [[] for _ in layer]
-    for k, members in enumerate(below):
-        for v in members:
-            above[v].append(k)
-    rows: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]
-    for k, n in enumerate(layer):
-        rows[n].append(k)
+    rows = _grouped(max(layer, default=-1) + 1, [(n, k) for k, n in enumerate(layer)])
+    links = list(chain.from_iterable(map(pairwise, chains)))
+    below = _grouped(len(layer), links)
+    above = _grouped(len(layer), sorted((v, k) for k, v in links))
     x = _across(rows, above, below, widths)
-    tops: list[float] = []
-    y = PAD
     row_heights = [max((heights[k] for k in row if k < count), default=0.0) for row in rows]
-    for height in row_heights:
-        tops.append(y)
-        y += height + _DOWN
+    *tops, y = accumulate(row_heights, lambda top, height: top + height + _DOWN, initial=PAD)
     left = min((x[k] - widths[k] / 2 for k in range(len(x))), default=0.0) - PAD
     right = max((x[k] + widths[k] / 2 for k in range(len(x))), default=0.0) + PAD
     places = [(x[k] - widths[k] / 2 - left, tops[layer[k]], widths[k], heights[k]) for k in range(count)]
@@ -327,6 +317,14 @@ def laid_out(texts: Sequence[Sequence[str]], arrows: Sequence[tuple[int, int]]) 
         passed = [(x[k] - left, tops[layer[k]] + row_heights[layer[k]] / 2) for k in way[1:-1]]
         routes.append([(x[a] - left, tops[layer[a]] + heights[a]), *passed, (x[b] - left, tops[layer[b]])])
     return GraphLayout(right - left, y - _DOWN + PAD, places, routes)
+
+
+def _grouped(count: int, pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Return, for each number below ``count``, the numbers that pairs have after it."""
+    groups: list[list[int]] = [[] for _ in range(count)]
+    for k, member in pairs:
+        groups[k].append(member)
+    return groups
 
 
 def _chains(layer: list[int], arrows: Sequence[tuple[int, int]]) -> list[list[int]]:

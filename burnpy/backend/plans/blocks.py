@@ -212,22 +212,17 @@ class WhileLoop(Block):
         """Run steps while the condition holds; return the values before each of them, if they are to be kept."""
         fixed, state = split_at(values, len(values) - self.carried)
         ahead, last = self._ahead(device), list(state)
-        early: list[list[Value]] = []
-        pieces: list[list[Value]] = []
         if ahead is None:
-            condition, step = self.plans(device)
-            while device.to_numpy(condition([*fixed, *last])[0]).item():
-                if keep:
-                    early.append(last)
-                last = step([*fixed, *last])
-            return Trace(early, [], 0, last)
+            return self._one_by_one(device, fixed, last, keep)
         plan, loop = ahead
+        early: list[list[Value]] = []
         for _ in range(_FEW):
             outs = plan([*fixed, *last])
             if not device.to_numpy(outs[self.carried]).item():
                 return Trace(early, [], 0, last)
             early.append(last)
             last = outs[: self.carried]
+        pieces: list[list[Value]] = []  # the stacks of the values after each step, for each call
         begin, total, count = last, 0, _FIRST_AHEAD
         while True:
             results, _ = loop.run([*fixed, *last], count, False)
@@ -236,13 +231,28 @@ class WhileLoop(Block):
             if steps:
                 stacks = [device.slice(x, (slice(0, steps, 1),)) for x in results[self.carried + 1 :]]
                 pieces.append(stacks if keep else [])
-                last = list(last)
-                for k, stack in zip(self._changed, stacks, strict=True):
-                    last[k] = device.slice(stack, (steps - 1,))
+                last = self._after(device, last, stacks, steps)
             total += steps
             if steps < count:
                 return Trace(early, self._before(device, begin, pieces, total) if keep else [], total, last)
             count = min(2 * count, _MOST_AHEAD)
+
+    def _one_by_one(self, device: Backend, fixed: Sequence[Value], last: list[Value], keep: bool) -> Trace:
+        """Run steps each after the bool before it is known."""
+        condition, step = self.plans(device)
+        early: list[list[Value]] = []
+        while device.to_numpy(condition([*fixed, *last])[0]).item():
+            if keep:
+                early.append(last)
+            last = step([*fixed, *last])
+        return Trace(early, [], 0, last)
+
+    def _after(self, device: Backend, last: list[Value], stacks: list[Value], steps: int) -> list[Value]:
+        """Return the carried values after some steps, given those before and the stacks of those that change."""
+        last = list(last)
+        for k, stack in zip(self._changed, stacks, strict=True):
+            last[k] = device.slice(stack, (steps - 1,))
+        return last
 
     def _before(self, device: Backend, begin: list[Value], pieces: list[list[Value]], length: int) -> list[Value]:
         """Return the values before each step as stacks, given those before the first and the stacks after each one."""

@@ -155,13 +155,12 @@ def _transposed(
                 f"{operation}() got output_padding={more} with stride={step} and dilation={gap}; expected a "
                 "number below one of them"
             )
-    shape, (channels, *kernel) = x.shape, weight.shape[1:]
-    spatial, channels = len(kernel), channels * groups
-    windows = zip(shape[-spatial:], strides, gaps, kernel, strict=True)
+    channels, spatial = weight.shape[1] * groups, len(weight.shape) - 2
+    windows = zip(x.shape[-spatial:], strides, gaps, weight.shape[2:], strict=True)
     reach = [(count - 1) * step + gap * (k - 1) + 1 for count, step, gap, k in windows]
     sizes = [full - 2 * pad + more for full, pad, more in zip(reach, pads, extra, strict=True)]
-    if min(sizes) < 1 or 0 in shape[-spatial:]:
-        given, shown = ((*shape[:-2], shape[-1]), sizes[1:]) if dims == 1 else (shape, sizes)
+    if min(sizes) < 1 or 0 in x.shape[-spatial:]:
+        given, shown = ((*x.shape[:-2], x.shape[-1]), sizes[1:]) if dims == 1 else (x.shape, sizes)
         raise ShapeError(
             f"{operation}() got x with shape {given}; its output would be empty, of size {times(tuple(shown))}; "
             "use less padding"
@@ -177,7 +176,7 @@ def _transposed(
         out = _cut(out, pads, sizes)
     if bias is not None:
         out = out + bias.reshape((channels, *(1,) * spatial))
-    out = out if len(shape) == spatial + 2 else out.squeeze(0)
+    out = out if len(x.shape) == spatial + 2 else out.squeeze(0)
     return out.squeeze(-2) if dims == 1 else out
 
 
