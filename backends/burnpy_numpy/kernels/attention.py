@@ -179,8 +179,8 @@ class HeadWriter(Loops):
             keys = [self.plus(first, k) for k in range(part)]
             rows = [self.at(x, self.times(self.smaller(key, last), step)) for key in keys]
             with self.of_width(part):
-                inside = [self.splat(self.assign(f"icmp sle i64 {key}, {last}"), "bool") for key in keys]
-                with self.loop("0", self.assign(f"sdiv i64 {size}, {part}")) as v:
+                inside = [self.splat(self.icmp("sle", key, last), "bool") for key in keys]
+                with self.loop("0", self.quotient(size, part)) as v:
                     column = self.times(v, part)
                     parts = [self.load_at(row, column, self.dtype) for row in rows]
                     parts = [self.select(some, each, zero) for some, each in zip(inside, parts, strict=True)]
@@ -194,7 +194,7 @@ class HeadWriter(Loops):
 
     def vectors(self, size: str) -> str:
         """Return the number of vectors in which this many numbers lie."""
-        return self.assign(f"sdiv i64 {self.plus(size, self.width - 1)}, {self.width}")
+        return self.ceil_div(size, self.width)
 
     def products(
         self, left: list[str], step: str | int, right: str, row: str | int, begin: str, *ends: str
@@ -212,7 +212,7 @@ class HeadWriter(Loops):
                 before = self.get(total, self.dtype)
                 after = self.fma(factor, vector, before)
                 if own:  # 0 times infinity would be NaN
-                    after = self.select(self.splat(self.assign(f"icmp slt i64 {k}, {own[r]}"), "bool"), after, before)
+                    after = self.select(self.splat(self.icmp("slt", k, own[r]), "bool"), after, before)
                 self.set(total, after)
 
         with self.loop(begin, ends[0]) as k:
@@ -225,7 +225,7 @@ class HeadWriter(Loops):
     def reach(self, query: str) -> str:
         """Return the number of keys up to the last one that a query attends to."""
         reach = self.smaller(self.keys, self.plus(self.plus(self.offset, query), 1))
-        return self.either(self.assign(f"icmp slt i64 {reach}, 0"), "0", reach, "i64")
+        return self.larger(reach, "0")
 
     def limited(self, scores: Vector, head: str, query: str, column: str) -> Vector:
         """Return the scores of a query times the factor, minus infinity for keys that it does not attend to."""
@@ -261,7 +261,7 @@ def rows_at_once(width: int) -> int:
 def rounds_of(w: Loops, count: str) -> list[tuple[int, str, str]]:
     """Return the number of rows that are computed at once, and the first and the end of such rounds, of ``count``."""
     rows = rows_at_once(w.width)
-    whole = w.assign(f"sdiv i64 {count}, {rows}")
+    whole = w.quotient(count, rows)
     return [(rows, "0", whole), (1, w.times(whole, rows), count)]
 
 
@@ -360,7 +360,7 @@ def attention_backward(dtype: str, width: int, masked: bool) -> str:
         q, k, v, grad, grad_q, grad_k, grad_v = w.begins(head)
         w.write_tiles(k, k_row, w.key_size, w.scratch)
         w.write_tiles(v, v_row, w.value_size, values)
-        rounds = w.assign(f"sdiv i64 {w.plus(w.queries, w.plus(w.block, -1))}, {w.block}")
+        rounds = w.ceil_div(w.queries, w.block)
         with w.loop("0", rounds) as number:
             base = w.times(number, w.block)
             count = w.smaller(w.minus(w.queries, base), w.block)
@@ -395,9 +395,9 @@ def _gradients_of_values_and_keys(
 ) -> None:
     """Add the products of the scratch memory of ``count`` queries from ``base`` on, and of their gradient and q."""
     weights, grad_scores, grads, lines, grad_v, grad_k = arrays
-    begins = w.splat(w.assign(f"icmp eq i64 {base}, 0"), "bool")  # the memory has no sums yet
+    begins = w.splat(w.icmp("eq", base, "0"), "bool")  # the memory has no sums yet
     begin = w.minus(w.minus(keys[0], w.offset), base)  # the first query that attends to the first key
-    begin = w.either(w.assign(f"icmp slt i64 {begin}, 0"), "0", begin, "i64")
+    begin = w.larger(begin, "0")
     for left, right, row, out, out_row, size in (
         (weights, grads, w.steps[3], grad_v, w.steps[6], w.value_size),
         (grad_scores, lines, w.steps[0], grad_k, w.steps[5], w.key_size),

@@ -182,8 +182,8 @@ def _write_pairs(
     x, y, out, firsts, starts, *_ = w.table
     tiles, n, m, k, vectors = w.sizes
     with w.loop("%begin", "%end") as tile:
-        member = w.assign(f"sdiv i64 {tile}, {tiles}")
-        first = w.plus(w.times(member, n), w.number(firsts, w.assign(f"srem i64 {tile}, {tiles}")))
+        member = w.quotient(tile, tiles)
+        first = w.plus(w.times(member, n), w.number(firsts, w.remainder(tile, tiles)))
         matrix = w.element(y, w.times(member, w.times(k, m)), dtype)
         numbers = [w.plus(first, i) for i in range(count)]
         rows = [w.element(x, w.times(number, k), dtype) for number in numbers]
@@ -218,8 +218,8 @@ def weighted_differences(dtype: str, p: float, width: int, count: int) -> str:
     x, y, weights, out, firsts, starts, distances = w.table
     tiles, n, m, k, vectors = w.sizes
     with w.loop("%begin", "%end") as tile:
-        member = w.assign(f"sdiv i64 {tile}, {tiles}")
-        first = w.plus(w.times(member, n), w.number(firsts, w.assign(f"srem i64 {tile}, {tiles}")))
+        member = w.quotient(tile, tiles)
+        first = w.plus(w.times(member, n), w.number(firsts, w.remainder(tile, tiles)))
         others = w.element(y, w.times(member, w.times(k, m)), dtype)
         rows = [w.plus(first, i) for i in range(count)]
         with w.loop("0", vectors) as v:

@@ -136,11 +136,9 @@ def scatter_runs(dtype: str, combine: str, width: int) -> str:
     x, out, index, note = w.table
     wrong = w.count("0")
     size, count, inner, _ = w.sizes
-    whole = w.assign(f"sdiv i64 {inner}, {width}")
-    lanes = ", ".join(f"i64 {k}" for k in range(width))
-    left = w.splat(w.assign(f"srem i64 {inner}, {width}"), "int64")
-    mask = w.assign(f"icmp ult <{width} x i64> <{lanes}>, {left.text}")
-    tiles = w.assign(f"sdiv i64 {w.plus(inner, width - 1)}, {width}")
+    whole = w.quotient(inner, width)
+    mask = w.below(w.remainder(inner, width))
+    tiles = w.ceil_div(inner, width)
     with w.loop("%begin", "%end") as o:
         here, there = w.times(w.times(o, count), inner), w.times(w.times(o, size), inner)
         with w.loop("0", count) as j:
@@ -164,7 +162,7 @@ def _by_index(dtype: str, combine: str, nested: bool) -> str:
     size, count, inner, far = w.sizes
     wrong = w.count("0")
     row = inner if nested else count
-    blocks = w.assign(f"sdiv i64 {row}, {_CHECKED}")
+    blocks = w.quotient(row, _CHECKED)
     with w.loop("%begin", "%end") as o, w.loop("0", count if nested else "1") as j:
         indices = w.plus(w.times(o, far), w.times(j, inner))
         here, there = w.plus(w.times(w.times(o, count), inner), w.times(j, inner)), w.times(w.times(o, size), inner)
@@ -195,7 +193,7 @@ def _below(w: Loops, index: str, size: str, count: int) -> str:
 
 def _in_range(w: Loops, index: str, size: str, wrong: str) -> str:
     """Return an index, or 0 in place of one that is out of range, after setting the flag ``wrong``."""
-    outside = w.assign(f"icmp uge i64 {index}, {size}")
+    outside = w.icmp("uge", index, size)
     w.set_number(wrong, w.assign(f"select i1 {outside}, i64 1, i64 {w.number(wrong, '0')}"))
     return w.assign(f"select i1 {outside}, i64 0, i64 {index}")
 
@@ -259,10 +257,8 @@ def sum_rows(dtype: str, width: int) -> str:
     w = Loops(width, 5, 2)
     x, out, source, target, scale = w.table
     count, inner = w.sizes
-    whole = w.assign(f"sdiv i64 {inner}, {width}")
-    lanes = ", ".join(f"i64 {k}" for k in range(width))
-    left = w.splat(w.assign(f"srem i64 {inner}, {width}"), "int64")
-    mask = w.assign(f"icmp ult <{width} x i64> <{lanes}>, {left.text}")
+    whole = w.quotient(inner, width)
+    mask = w.below(w.remainder(inner, width))
     most = w.smaller(whole, "%end")
     final = w.minus(count, "1")
     with w.loop("0", count) as j:

@@ -144,11 +144,10 @@ class _GroupWriter(Loops):
         super().__init__(width, table, 4)
         self.dtype = dtype
         self.planes, self.size, self.step, self.weight_step = self.sizes
-        self.whole = self.assign(f"sdiv i64 {self.size}, {width}")
+        self.whole = self.quotient(self.size, width)
         left = self.minus(self.size, self.times(self.whole, width))
-        counts = ", ".join(f"i64 {k}" for k in range(width))
-        self.rest = self.assign(f"icmp ult <{width} x i64> <{counts}>, {self.splat(left, 'int64').text}")
-        self.last = self.either(self.assign(f"icmp eq i64 {left}, 0"), "0", "1", "i64")
+        self.rest = self.below(left)
+        self.last = self.either(self.icmp("eq", left, "0"), "0", "1", "i64")
         kind = "float" if dtype == "float32" else "double"
         number = self.assign(f"sitofp i64 {self.times(self.planes, self.size)} to {kind}")
         self.divisor = self.splat(number, dtype)

@@ -156,7 +156,7 @@ def products_of_others(dtype: str, width: int, adjacent: bool) -> str:
         start = w.number(starts, b)
         places = [start] if adjacent else [w.plus(start, w.times(far, k)) for k in range(width)]
         xs, outs = w.lanes(x, places, dtype), w.lanes(out, places, dtype)
-        outer = w.assign(f"sdiv i64 {start}, {w.times(length, step)}")
+        outer = w.quotient(start, w.times(length, step))
         number = w.minus(start, w.times(outer, w.times(w.minus(length, "1"), step)))
         factor = w.load_at(factors, number, dtype)
         later = w.element(memory, w.times(b, w.times(length, width)), dtype)
@@ -202,7 +202,7 @@ def _walk(
         body: a function of the number of the step and of the elements of the arrays, which returns the results.
     """
     width = w.width
-    tiles = "0" if len(given[0]) == 1 else w.assign(f"sdiv i64 {length}, {width}")
+    tiles = "0" if len(given[0]) == 1 else w.quotient(length, width)
     if tiles != "0":
         with w.loop("0", tiles) as t:
             first = w.times(t, width)
@@ -249,10 +249,8 @@ def row_products(dtype: str, width: int) -> str:
     w = Loops(width, 2, 1)
     x, out = w.table
     (columns,) = w.sizes
-    whole = w.assign(f"sdiv i64 {columns}, {width}")
-    lanes = ", ".join(f"i64 {k}" for k in range(width))
-    left = w.splat(w.assign(f"srem i64 {columns}, {width}"), "int64")
-    mask = w.assign(f"icmp ult <{width} x i64> <{lanes}>, {left.text}")
+    whole = w.quotient(columns, width)
+    mask = w.below(w.remainder(columns, width))
     one = w.constant(1.0, dtype)
     with w.loop("%begin", "%end") as r:
         row = w.element(x, w.times(r, columns), dtype)
@@ -307,7 +305,7 @@ class _Steps:
             now = w.add(x, so_far)
             w.set(self._so_far, w.mul(factor, now))
         else:  # the first factor is not used
-            first = w.splat(w.assign(f"icmp eq i64 {k}, 0"), "bool")
+            first = w.splat(w.icmp("eq", k, "0"), "bool")
             now = w.add(x, w.select(first, self._start, w.mul(factor, so_far)))
             w.set(self._so_far, now)
         return (now if self._wide == self._dtype else w.convert("fptrunc", now, self._dtype),)

@@ -278,12 +278,12 @@ class _MaxPoolBackward(Loops):
         """Store the chosen elements and the gradients of the windows of a plane."""
         height, wide_x, high, wide = self.sizes[:4]
         (rows, _), (down, across), (above, before), (step, _) = self._windows
-        count = self.assign(f"sdiv i64 {self.plus(wide, self.width - 1)}, {self.width}")
+        count = self.ceil_div(wide, self.width)
         last = self.plus(wide, -self.width)
         with self.loop("0", high) as i:
             first = self.times(plane, self.times(height, wide_x))
             places = [self.plus(self.times(i, down), r * step - above) for r in range(rows)]
-            bits = [self.assign(f"icmp ult i64 {place}, {height}") for place in places]  # negative ones are large
+            bits = [self.icmp("ult", place, height) for place in places]  # negative ones are large
             pairs = zip(places, bits, strict=True)
             starts = [self.plus(first, self.times(self.either(bit, place, "0", "i64"), wide_x)) for place, bit in pairs]
             row = self.times(self.plus(self.times(plane, high), i), wide)
@@ -309,8 +309,8 @@ class _MaxPoolBackward(Loops):
         begin = self.smaller(str(-(-before // size)), count)
         reach = (columns - 1) * apart // across * across + size
         room = self.plus(self.sizes[1], before - reach)
-        end = self.smaller(self.assign(f"sdiv i64 {self.plus(room, size)}, {size}"), self.plus(count, -1))
-        end = self.either(self.assign(f"icmp slt i64 {end}, {begin}"), begin, end, "i64")
+        end = self.smaller(self.quotient(self.plus(room, size), size), self.plus(count, -1))
+        end = self.larger(end, begin)
         return [("0", begin, True), (begin, end, False), (end, count, True)]
 
     def _chosen(self, starts: list[str], bits: list[str], column: str, masked: bool, top: Vector, place: str) -> None:
@@ -366,12 +366,12 @@ class _MaxPoolBackward(Loops):
         """Write the gradients of a plane of x: for each row and column modulo the stride other elements of windows."""
         height = self.sizes[0]
         (rows, columns), (down, _), (above, _), (step, _) = self._windows
-        groups = self.assign(f"sdiv i64 {self.plus(height, above + down - 1)}, {down}")
+        groups = self.quotient(self.plus(height, above + down - 1), down)
         with self.loop(str(above // down), groups) as t:
             for m in range(down):
                 y = self.plus(self.times(t, down), m - above)
                 found = [(r * columns, r * step // down) for r in reversed(range(rows)) if r * step % down == m]
-                bit = self.assign(f"icmp ult i64 {y}, {height}")
+                bit = self.icmp("ult", y, height)
                 with self.loop("0", self.assign(f"zext i1 {bit} to i64")):
                     lines = [(first, self._line_above(block, t, shift)) for first, shift in found]
                     self._write_row(self.times(self.plus(self.times(plane, height), y), self.sizes[1]), lines)
@@ -379,14 +379,14 @@ class _MaxPoolBackward(Loops):
     def _line_above(self, block: str, t: str, shift: int) -> str:
         """Return the place of the first window of row t - shift; of the line after the last if there is none."""
         high, i = self.sizes[2], self.plus(t, -shift)
-        return self._line(block, self.either(self.assign(f"icmp ult i64 {i}, {high}"), i, high, "i64"))
+        return self._line(block, self.either(self.icmp("ult", i, high), i, high, "i64"))
 
     def _write_row(self, start: str, lines: list[tuple[int, str]]) -> None:
         """Write the gradients of a row of x, from lines of windows and the numbers of the first elements in it."""
         across, size = self._windows.stride[1], self._windows.stride[1] * self.width
         wide_x = self.sizes[1]
-        whole = self.assign(f"sdiv i64 {wide_x}, {size}")
-        blocks = self.assign(f"sdiv i64 {self.plus(wide_x, size - 1)}, {size}")
+        whole = self.quotient(wide_x, size)
+        blocks = self.ceil_div(wide_x, size)
         for begin, end, masked in (("0", whole, False), (whole, blocks, True)):
             with self.loop(begin, end) as k:
                 q, column = self.times(k, self.width), self.times(k, size)

@@ -55,7 +55,7 @@ def max_pool_indices(dtype: str, rows: int, columns: int, padded: bool, width: i
         best, index = w.constant(-math.inf, dtype), w.constant(-1, "int64")
         for r in range(rows):
             row = w.plus(top, w.times(row_step, r))
-            row_inside = w.assign(f"icmp ult i64 {row}, {height}")  # negative ones are large without a sign
+            row_inside = w.icmp("ult", row, height)  # negative ones are large without a sign
             line = w.splat(w.times(w.either(row_inside, row, "0", "i64"), length), "int64")
             for c in range(columns):
                 column = w.binary("add", left, w.splat(w.times(column_step, c), "int64"))
@@ -301,7 +301,7 @@ class _Windows(Loops):
             with self.loop("0", wide) as j:
                 columns = self._places(self.minus(self.times(j, across), before), column_step, self._columns, width)
                 elements = [
-                    (self.plus(line, column), self.assign(f"and i1 {row_inside}, {inside}") if self._padded else "true")
+                    (self.plus(line, column), self.both(row_inside, inside) if self._padded else "true")
                     for line, row_inside in lines
                     for column, inside in columns
                 ]
@@ -314,7 +314,7 @@ class _Windows(Loops):
         for k in range(count):
             place, inside = self.plus(start, self.times(step, k)), "true"
             if self._padded:
-                inside = self.assign(f"icmp ult i64 {place}, {size}")  # negative ones are large without a sign
+                inside = self.icmp("ult", place, size)  # negative ones are large without a sign
                 place = self.either(inside, place, "0", "i64")
             positions.append((place, inside))
         return positions

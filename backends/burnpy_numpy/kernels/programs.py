@@ -200,20 +200,18 @@ def norm_of_parts(dtype: str, what: str, width: int) -> str:
     """
     w = Loops(width, 5, 0)
     arrays, which, starts, stops, out = w.table
-    counts = ", ".join(f"i64 {k}" for k in range(width))
     with w.loop("%begin", "%end") as part:
         start, stop = w.number(starts, part), w.number(stops, part)
         array = w.assign(f"load ptr, ptr {w.element(arrays, w.number(which, part), 'int64')}, align 8")
         head = w.assign(f"getelementptr i8, ptr {array}, i64 {object.__basicsize__}")
         data = w.element(w.assign(f"load ptr, ptr {head}, align 8"), start, dtype)
         size = w.minus(stop, start)
-        vectors = w.assign(f"sdiv i64 {size}, {width}")
+        vectors = w.quotient(size, width)
         total = w.variable(w.constant(0.0, "float64"))
         with w.loop("0", vectors) as k:
             _add(w, what, total, w.load_at(data, w.times(k, width), dtype))
         whole = w.times(vectors, width)
-        left = w.splat(w.minus(size, whole), "int64")
-        mask = w.assign(f"icmp ult <{width} x i64> <{counts}>, {left.text}")
+        mask = w.below(w.minus(size, whole))
         _add(w, what, total, w.load(w.element(data, whole, dtype), dtype, mask))
         vector = w.get(total, "float64")
         w.store_one(w.largest(vector) if what == "max" else w.total(vector), w.element(out, part, "float64"))

@@ -233,7 +233,7 @@ class StepWriter(Loops):
 
     def within_length(self, sequence: str, t: str) -> Vector:
         """Return whether a time step is within the length of a sequence, as a mask."""
-        return self.splat(self.assign(f"icmp slt i64 {t}, {self.number(self.lengths, sequence)}"), "bool")
+        return self.splat(self.icmp("slt", t, self.number(self.lengths, sequence)), "bool")
 
     def products(self, rows: list[str], tile: str, depth: str, vectors: int) -> list[list[Vector]]:
         """Return the products of rows and a tile (depth, vectors · width), by row and vector."""
@@ -260,7 +260,7 @@ def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: boo
     x, hidden, cell, weight, _, states, cells, saved = w.arrays
     with w.loop("0", w.length) as s:
         t = w.plus(w.first_step, w.times(s, w.direction))
-        before, starts = w.minus(t, w.direction), w.assign(f"icmp eq i64 {s}, 0")
+        before, starts = w.minus(t, w.direction), w.icmp("eq", s, "0")
         with w.loop("0", w.tiles) as c:
             column = w.number(w.columns, c)
             tile = w.element(weight, w.times(w.times(c, w.size), gates * width), dtype)
@@ -329,8 +329,8 @@ def recurrence_backward(kind: str, dtype: str, width: int, rows: int, vectors: i
     with w.loop("0", w.length) as s:
         t = w.plus(w.first_step, w.times(s, w.direction))
         after, before = w.minus(t, w.direction), w.plus(t, w.direction)
-        depth = w.either(w.assign(f"icmp eq i64 {s}, 0"), "0", wide, "i64")
-        ends = w.assign(f"icmp eq i64 {w.plus(s, 1)}, {w.length}")
+        depth = w.either(w.icmp("eq", s, "0"), "0", wide, "i64")
+        ends = w.icmp("eq", w.plus(s, 1), w.length)
         odd = w.assign(f"and i64 {s}, 1")
         buffers = w.times(odd, buffer_size), w.times(w.minus("1", odd), buffer_size)
         with w.loop("0", w.tiles) as c:

@@ -99,7 +99,7 @@ def weighted_gather(dtype: str, lanes: int) -> str:
     x, places, weights, out, *_ = w.table
     blocks, _, elements, taps, points, squares, _ = w.sizes
     with w.loop("%begin", "%end") as b:
-        n, block = w.assign(f"sdiv i64 {b}, {blocks}"), w.assign(f"srem i64 {b}, {blocks}")
+        n, block = w.quotient(b, blocks), w.remainder(b, blocks)
         rows, *_ = planes = w.channels(x, n, block, elements)
         if lanes > 1:
             rows = w.room_at("0")
@@ -161,7 +161,7 @@ def weighted_scatter(dtype: str, lanes: int) -> str:
     grad, places, weights, out, *_ = w.table
     blocks, _, elements, taps, points, squares, _ = w.sizes
     with w.loop("%begin", "%end") as b:
-        n, block = w.assign(f"sdiv i64 {b}, {blocks}"), w.assign(f"srem i64 {b}, {blocks}")
+        n, block = w.quotient(b, blocks), w.remainder(b, blocks)
         (given, *_), (sums, *_) = lines = w.channels(grad, n, block, points), w.channels(out, n, block, elements)
         if lanes > 1:
             given, sums = w.room_at("0"), w.room_at(w.times(points, lanes))
@@ -208,7 +208,7 @@ class _Rows(Loops):
     def found(self, rows: str, places: str, at: str) -> str:
         """Return the address of the row whose place is the number ``at`` of ``places``; of another if out of range."""
         place = self.number(places, at)
-        there = self.assign(f"icmp ult i64 {place}, {self.sizes[2]}")
+        there = self.icmp("ult", place, self.sizes[2])
         return self.either(there, self.row(rows, place), self._nowhere)
 
     def fill(self, rows: str, lines: list[str], starts: str, squares: str) -> None:
@@ -313,10 +313,10 @@ def _maximum(w: Loops, dtype: str, best: str, best_row: str, wide: str, left: st
         value, at = w.load_at(best, c, dtype), w.number(best_row, c)
         before = w.get(most, dtype)
         below = _above(w, before, value)
-        earlier = w.assign(f"icmp slt i64 {at}, {w.number(row, '0')}")
+        earlier = w.icmp("slt", at, w.number(row, "0"))
         above = w.first(_above(w, value, before))
         level = w.assign(f"xor i1 {w.first(below)}, true")
-        chosen = w.assign(f"or i1 {above}, {w.assign(f'and i1 {level}, {earlier}')}")
+        chosen = w.any(above, w.both(level, earlier))
         w.set_number(row, w.assign(f"select i1 {chosen}, i64 {at}, i64 {w.number(row, '0')}"))
         w.set_number(column, w.assign(f"select i1 {chosen}, i64 {c}, i64 {w.number(column, '0')}"))
         w.set(

@@ -178,9 +178,9 @@ def transposed_copy(dtype: str, width: int) -> str:
         dtype: a float of the size of an element.
         width: the number of elements of a vector.
     """
-    w = Squares(dtype, width, width, table=4, sizes=4)
+    w = Squares(width, table=4, sizes=4)
     (x, out, sources, targets), (count, lines, far, row) = w.table, w.sizes
-    groups, last = w.upper(lines, width), w.plus(lines, -1)
+    groups, last = w.ceil_div(lines, width), w.plus(lines, -1)
     with w.loop("%begin", "%end") as unit:
         matrix, group = w.divided(unit, groups)
         first = w.times(group, width)
@@ -188,9 +188,9 @@ def transposed_copy(dtype: str, width: int) -> str:
         starts = [w.times(w.smaller(w.plus(first, k), last), far) for k in range(width)]
 
         def copy(masked: bool) -> None:
-            kept = w.below(w.minus(lines, first)).text if masked else None
+            kept = w.below(w.minus(lines, first)) if masked else None
             for column, left in w.squares(count):
-                mask = None if left is None else w.below(left).text
+                mask = None if left is None else w.below(left)
                 xs = [w.load(w.element(source, w.plus(start, column), dtype), dtype, mask) for start in starts]
                 for k, v in enumerate(w.transposed(xs)):
                     with w.inside(k, left):

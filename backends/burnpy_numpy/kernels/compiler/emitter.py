@@ -168,7 +168,7 @@ class _Emitter:
         w.write(f"%next = add i64 %i, {self.width}")
         w.write("br label %head")
         w.label("turned")
-        mask = self._mask(left)
+        mask = self.w.below(left)
         w.write(f"br i1 {w.assign('icmp sgt i64 %stop, %end')}, label %computed, label %whole")
         w.label("whole")
         w.write(f"br i1 {w.assign(f'icmp ne i64 {left}, 0')}, label %rest, label %done")
@@ -318,7 +318,7 @@ class _Emitter:
         w.label(f"{tag}_tail")
         w.write(f"br i1 {w.assign(f'icmp ne i64 {left}, 0')}, label %{tag}_rest, label %{tag}_end")
         w.label(f"{tag}_rest")
-        ended = body(_Place(last, self._mask(left), False, {}), names)
+        ended = body(_Place(last, self.w.below(left), False, {}), names)
         w.write(f"br label %{tag}_rest_end")
         w.label(f"{tag}_rest_end")
         w.write(f"br label %{tag}_end")
@@ -330,11 +330,6 @@ class _Emitter:
             out.append(Vector(text, name.dtype))
         self.block = f"{tag}_end"
         return out
-
-    def _mask(self, count: str) -> str:
-        """Write a mask of the first elements of a vector."""
-        counts = ", ".join(f"i64 {k}" for k in range(self.width))
-        return self.w.assign(f"icmp ult <{self.width} x i64> <{counts}>, {self.w.splat(count, 'int64').text}")
 
     def _value(self, k: int, place: _Place) -> Vector:
         """Return the value of an instruction at a place, which is written if it is not known there."""
@@ -405,7 +400,7 @@ class _Emitter:
         text = w.first(index)
         if index.dtype == "int32":
             text = w.assign(f"sext i32 {text} to i64")
-        exists = w.assign(f"icmp ult i64 {text}, %columns")
+        exists = w.icmp("ult", text, "%columns")
         text = w.assign(f"select i1 {exists}, i64 {text}, i64 0")  # reads nothing beyond the row
         stage, self.stage = self.stage, 0  # as if nothing were kept: all is computed from the inputs
         x = self._value(args[0], _Place(text, None, True, {}))

@@ -141,12 +141,28 @@ class Loops(Writer):
 
     def divided(self, x: str, y: str) -> tuple[str, str]:
         """Return quotient and remainder of 64-bit ints."""
-        quotient = self.assign(f"sdiv i64 {x}, {y}")
+        quotient = self.quotient(x, y)
         return quotient, self.minus(x, self.times(quotient, y))
 
-    def upper(self, x: str, y: str | int) -> str:
-        """Return the quotient of 64-bit ints, rounded up."""
-        return self.assign(f"sdiv i64 {self.plus(x, self.plus(str(y), -1))}, {y}")
+    def quotient(self, x: str, y: str | int) -> str:
+        """Divide 64-bit ints, which are not negative, rounded down."""
+        return self.assign(f"sdiv i64 {x}, {y}")
+
+    def remainder(self, x: str, y: str | int) -> str:
+        """Return the remainder of 64-bit ints, which are not negative."""
+        return self.assign(f"srem i64 {x}, {y}")
+
+    def ceil_div(self, x: str, y: str | int) -> str:
+        """Divide 64-bit ints, rounded up."""
+        return self.quotient(self.plus(x, y - 1 if isinstance(y, int) else self.plus(y, -1)), y)
+
+    def both(self, x: str, y: str) -> str:
+        """Return whether two bits are set."""
+        return self.assign(f"and i1 {x}, {y}")
+
+    def any(self, x: str, y: str) -> str:
+        """Return whether one of two bits is set."""
+        return self.assign(f"or i1 {x}, {y}")
 
     def either(self, condition: str, x: str, y: str, kind: str = "ptr") -> str:
         """Return one of two addresses, or of two scalars of another kind, by a bit."""
@@ -154,7 +170,11 @@ class Loops(Writer):
 
     def smaller(self, x: str, y: str) -> str:
         """Return the smaller of two 64-bit ints."""
-        return self.either(self.assign(f"icmp slt i64 {x}, {y}"), x, y, "i64")
+        return self.either(self.icmp("slt", x, y), x, y, "i64")
+
+    def larger(self, x: str, y: str) -> str:
+        """Return the larger of two 64-bit ints."""
+        return self.either(self.icmp("slt", x, y), y, x, "i64")
 
     def program(self, program: Program, xs: list[Vector]) -> list[Vector]:
         """Write an elementwise program without numbers, and return its outputs."""
@@ -350,7 +370,7 @@ class Loops(Writer):
         """Write a body for what lies within bounds, each a place and its end, and one with masks for what may not."""
         inside = "true"
         for beyond, end in within:
-            inside = self.assign(f"and i1 {inside}, {self.assign(f'icmp sle i64 {beyond}, {end}')}")
+            inside = self.both(inside, self.icmp("sle", beyond, end))
         for masked in (False, True):
             with self.when(f"{'eq' if masked else 'ne'} i1 {inside}, 0"):
                 body(masked)

@@ -327,10 +327,10 @@ def pack_columns(dtype: str, width: int, lanes: int, taps: int) -> str:
         lanes: the number of lanes in a block, a multiple of the width.
         taps: the number of elements of a window.
     """
-    w = Squares(dtype, width, lanes, table=3, sizes=2)
+    w = Squares(width, table=3, sizes=2)
     (weight, packed, finite), (channels, columns) = w.table, w.sizes
     panel, last = w.times(columns, lanes), w.plus(channels, -1)
-    cycle, tap = taps * width, w.assign(f"sdiv i64 {panel}, {taps}")
+    cycle, tap = taps * width, w.quotient(panel, taps)
     places = w.stack_memory(cycle, "int64")  # of the columns of as many members as a vector has elements
     with w.loop("0", str(width)) as member, w.loop("0", str(taps)) as k:
         place = w.plus(w.times(member, lanes), w.times(k, tap))
@@ -341,7 +341,7 @@ def pack_columns(dtype: str, width: int, lanes: int, taps: int) -> str:
         lines = [w.times(w.smaller(w.plus(first, k), last), columns) for k in range(width)]
         target = w.plus(w.times(b, panel), w.times(group, width))
         for column, left in w.squares(columns):
-            mask = None if left is None else w.below(left).text
+            mask = None if left is None else w.below(left)
             xs = [w.load(w.element(weight, w.plus(line, column), dtype), dtype, mask) for line in lines]
             w.check(checked, xs)
             turn, at = w.divided(column, str(cycle))
@@ -358,7 +358,7 @@ def pack_windows(dtype: str, width: int, lanes: int, taps: int) -> str:
 
     The sizes: the lanes of all blocks, and the members. Lanes beyond the last are 0. The rest is as for `pack_columns`.
     """
-    w = Squares(dtype, width, lanes, table=3, sizes=2)
+    w = Squares(width, table=3, sizes=2)
     (weight, packed, finite), (channels, members) = w.table, w.sizes
     tap, far = w.times(members, lanes), w.times(channels, taps)
     checked = w.variable(w.load(finite, dtype))
@@ -369,7 +369,7 @@ def pack_windows(dtype: str, width: int, lanes: int, taps: int) -> str:
 
         def pack(masked: bool) -> None:
             left = w.times(w.minus(channels, first), taps)
-            masks = [w.below(w.plus(left, -j * width)).text if masked else None for j in range(taps)]
+            masks = [w.below(w.plus(left, -j * width)) if masked else None for j in range(taps)]
             xs = [w.load(w.element(weight, w.plus(source, j * width), dtype), dtype, m) for j, m in enumerate(masks)]
             w.check(checked, xs)
             for k, v in enumerate(w.by_taps(xs)):
@@ -400,11 +400,11 @@ def blocked_convolution(dtype: str, width: int, rows: int, vectors: int) -> str:
     lanes, channels = 2 * width, vectors * width
     block = str(lanes)
     x_row, out_row = w.times(x_step, lanes), w.times(out_step, channels)
-    chunks = w.assign(f"sdiv i64 {w.plus(depth, w.plus(chunk, -1))}, {chunk}")
+    chunks = w.ceil_div(depth, chunk)
     with w.loop("%begin", "%end") as b, w.loop("0", chunks) as part, w.loop("0", number) as t:
         first, stop = w.times(part, chunk), w.smaller(w.times(w.plus(part, 1), chunk), depth)
-        begin = w.assign(f"sdiv i64 {first}, {lanes}")
-        end = w.assign(f"sdiv i64 {w.plus(stop, lanes - 1)}, {lanes}")
+        begin = w.quotient(first, lanes)
+        end = w.ceil_div(stop, lanes)
         source, which = w.number(sources, t), w.number(lists, t)
         totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(vectors)] for _ in range(rows)]
         with w.loop(w.number(limits, which), w.number(limits, w.plus(which, 1))) as pair:
@@ -422,7 +422,7 @@ def blocked_convolution(dtype: str, width: int, rows: int, vectors: int) -> str:
                         add_products(w, sums, w.load_one_at(start, k, dtype), ys)
         # the bias is added to the first chunk, and each other chunk to the sum of those before
         target = w.element(out, w.times(w.plus(w.times(b, out_pixels), w.number(results, t)), channels), dtype)
-        is_first = w.assign(f"icmp eq i64 {part}, 0")
+        is_first = w.icmp("eq", part, "0")
         added = w.element(bias, w.times(b, channels), dtype)
         for i, sums in enumerate(totals):
             to = w.element(target, w.times(out_row, i), dtype)

@@ -226,7 +226,7 @@ def calls_of_parts() -> str:
     w = Loops(1, 2, 2)
     (records, _), (count, size) = w.table, w.sizes
     own, place = w.stack_memory(_MOST, "int64"), w.stack_memory(1, "int64")
-    parts = w.assign(f"sdiv i64 {w.plus(w.minus('%end', '%begin'), w.plus(size, -1))}, {size}")
+    parts = w.ceil_div(w.minus("%end", "%begin"), size)
     with w.loop("0", parts) as part:
         start = w.plus("%begin", w.times(part, size))
         stop = w.smaller(w.plus(start, size), "%end")
@@ -239,7 +239,7 @@ def calls_of_parts() -> str:
                 which, offset, step = (w.number(words, w.plus(w.times(k, 3), j)) for j in range(3))
                 address = w.plus(w.plus(w.number("%table", which), offset), w.times(start, step))
                 w.set_number(w.element(own, k, "int64"), address)
-            all_of_them = w.assign(f"icmp ne i64 {end}, 0")
+            all_of_them = w.icmp("ne", end, "0")
             first = w.either(all_of_them, "0", w.times(start, each), "i64")
             last = w.either(all_of_them, end, w.times(stop, each), "i64")
             given = w.times(length, 3)
@@ -262,7 +262,7 @@ def to_blocks(dtype: str, width: int, lanes: int) -> str:
         width: the number of elements of a vector, a power of 2.
         lanes: the number of channels in a block: a multiple of the width, or a power of 2 below it.
     """
-    w = Squares(dtype, width, lanes, table=3, sizes=13)
+    w = Squares(width, table=3, sizes=13)
     (x, blocks, finite), (members, channels, rows, columns, x_member, x_channel, x_row) = w.table, w.sizes[:7]
     block, member, row, pixel, before, after = w.sizes[7:]
     size, last = min(lanes, width), w.plus(channels, -1)
@@ -284,7 +284,7 @@ def to_blocks(dtype: str, width: int, lanes: int) -> str:
                 start = inside
             for column, left in w.squares(columns):
                 at = w.plus(source, column)
-                mask = None if left is None else w.below(left).text
+                mask = None if left is None else w.below(left)
                 xs = [w.load(w.element(x, w.plus(line, at), dtype), dtype, mask) for line in lines]
                 w.check(checked, xs)
                 out = w.plus(start, w.times(column, pixel))
@@ -293,7 +293,7 @@ def to_blocks(dtype: str, width: int, lanes: int) -> str:
                         with w.inside(number, left):
                             w.store_at(v, blocks, w.plus(out, w.times(pixel, number)))
                     else:
-                        rest = None if left is None else w.below(w.plus(w.times(left, size), -number * width)).text
+                        rest = None if left is None else w.below(w.plus(w.times(left, size), -number * width))
                         w.store(v, w.element(blocks, w.plus(out, number * width), dtype), rest)
     w.store(w.get(checked, dtype), finite)
     return w.function()
@@ -312,7 +312,7 @@ def from_blocks(dtype: str, width: int, lanes: int, *epilogue: Any) -> str:
         lanes: the number of channels in a block, a multiple of the width.
         epilogue: the parameters of an `Epilogue`, if there is one.
     """
-    w = Squares(dtype, width, lanes, table=2 + others_of(epilogue), sizes=11)
+    w = Squares(width, table=2 + others_of(epilogue), sizes=11)
     (blocks, x, *others), (members, channels, rows, columns, x_member, x_channel, x_row) = w.table, w.sizes[:7]
     block, member, row, pixel = w.sizes[7:]
     with w.loop("%begin", "%end") as b, w.loop("0", str(lanes // width)) as group:
@@ -328,7 +328,7 @@ def from_blocks(dtype: str, width: int, lanes: int, *epilogue: Any) -> str:
                 if left is not None:
                     at = [w.smaller(place, w.plus(columns, -1)) for place in at]
                 xs = [w.load_at(blocks, w.plus(start, w.times(place, pixel)), dtype) for place in at]
-                mask = None if left is None else w.below(left).text
+                mask = None if left is None else w.below(left)
                 for k, v in enumerate(w.transposed(xs)):
                     with w.inside(k, there):
                         place = w.plus(w.plus(line, column), w.times(x_channel, k))
@@ -354,7 +354,7 @@ def copy_of_phases(dtype: str, width: int) -> str:
     w.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
     step = w.times(x_column, across)
     with w.loop("%begin", "%end") as plane, w.loop("0", count) as phase:
-        n, c = w.assign(f"sdiv i64 {plane}, {channels}"), w.assign(f"srem i64 {plane}, {channels}")
+        n, c = w.quotient(plane, channels), w.remainder(plane, channels)
         top, left, place, rows, columns = (w.number(phases, w.plus(w.times(phase, 5), k)) for k in range(5))
         start = w.plus(w.plus(w.times(n, x_member), w.times(c, x_channel)), w.times(left, x_column))
         goal = w.plus(w.plus(w.times(n, member), w.times(c, channel)), place)
@@ -373,24 +373,15 @@ def copy_of_phases(dtype: str, width: int) -> str:
 class Squares(Loops):
     """The lines of a kernel that transposes squares of a matrix in registers."""
 
-    def __init__(self, dtype: str, width: int, lanes: int, table: int, sizes: int) -> None:
-        super().__init__(width, table, sizes)
-        self._indices = ", ".join(f"i64 {k}" for k in range(width))
-
     def squares(self, columns: str) -> Generator[tuple[str, str | None]]:
         """Write loops over the columns by vectors; gives the first column, and how many are left in the last vector."""
-        whole = self.assign(f"sdiv i64 {columns}, {self.width}")
+        whole = self.quotient(columns, self.width)
         with self.loop("0", whole) as k:
             yield self.times(k, self.width), None
         done = self.times(whole, self.width)
         left = self.minus(columns, done)
         with self.inside(0, left):
             yield done, left
-
-    def below(self, count: str) -> Vector:
-        """Return the mask of the elements before a count."""
-        limit = self.splat(count, "int64")
-        return Vector(self.assign(f"icmp slt <{self.width} x i64> <{self._indices}>, {limit.text}"), "bool")
 
     def check(self, checked: str, xs: Sequence[Vector]) -> None:
         """Add 0 · x to a variable for vectors x, which makes it NaN where one is not finite."""

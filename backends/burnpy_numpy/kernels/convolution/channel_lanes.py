@@ -120,15 +120,15 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
     members, chunk, count, _, x_pixels, grad_pixels, x_member, x_row, x_step, grad_member, grad_row, begins = w.sizes
     lanes, zero = vectors * width, w.constant(0.0, dtype)
     with w.loop("%begin", "%end") as unit:
-        c, tap = w.assign(f"sdiv i64 {unit}, {count}"), w.assign(f"srem i64 {unit}, {count}")
+        c, tap = w.quotient(unit, count), w.remainder(unit, count)
         top, left, bottom, right, distance = (w.number(limits, w.plus(w.times(tap, 5), k)) for k in range(5))
         pixels = w.plus(w.times(c, x_pixels), distance)
         cell = w.element(out, w.times(unit, lanes * rows), dtype)
         with w.inside(0, begins):
             for j in range(vectors):
                 w.store_at(zero, cell, str(j * width))
-        chunks = w.assign(f"sdiv i64 {w.plus(w.minus(bottom, top), w.plus(chunk, -1))}, {chunk}")
-        several = w.assign(f"sdiv i64 {w.minus(right, left)}, {_APART}")
+        chunks = w.ceil_div(w.minus(bottom, top), chunk)
+        several = w.quotient(w.minus(right, left), _APART)
         middle = w.plus(left, w.times(several, _APART))
         with w.loop("0", chunks) as part:
             totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(_APART)]

@@ -140,7 +140,7 @@ def depthwise(
         epilogue: the parameters of an `Epilogue`, if there is one.
     """
     w = _Planes(dtype, width, _Window(high, wide, down, across, deep, long), epilogue)
-    vectors = w.assign(f"sdiv i64 {w.plus(w.columns, width - 1)}, {width}")
+    vectors = w.ceil_div(w.columns, width)
     rest = w.plus(w.top, w.times(w.blocks, _ROWS))
     with w.loop("%begin", "%end") as plane, w.loop("0", vectors) as j:
         w.start_columns(plane, j)
@@ -182,8 +182,8 @@ class _Planes(Loops):
     def start_columns(self, plane: str, j: str) -> None:
         """Write what all rows share, for the j-th vector of columns of a plane."""
         across = self.window.across
-        self.channel = self.assign(f"srem i64 {plane}, {self.channels}")
-        member = self.assign(f"sdiv i64 {plane}, {self.multiple}")
+        self.channel = self.remainder(plane, self.channels)
+        member = self.quotient(plane, self.multiple)
         self.source = self.times(member, self.times(self.x_rows, self.x_columns))
         self.plane, self.column = plane, self.times(j, self.width)
         self.start = self.minus(self.times(self.column, across), self.before)
@@ -200,9 +200,9 @@ class _Planes(Loops):
         """Return the first row of the window that lies inside of x, and the end of those, for a row of the result."""
         deep = self.window.deep
         before_first = self.minus(self.above, self.times(row, self.window.down))
-        first = self.assign(f"sdiv i64 {self.plus(_positive(self, before_first), deep - 1)}, {deep}")
+        first = self.ceil_div(_positive(self, before_first), deep)
         beyond = self.plus(self.plus(self.x_rows, before_first), deep - 1)
-        end = self.assign(f"sdiv i64 {_positive(self, beyond)}, {deep}")
+        end = self.quotient(_positive(self, beyond), deep)
         return first, self.smaller(end, str(self.window.high))
 
     def compute_rows(self, first: str, count: int, inside: tuple[str, str] | None) -> None:
@@ -252,7 +252,7 @@ class _Planes(Loops):
 
 def _positive(w: Loops, x: str) -> str:
     """Return a 64-bit int, or 0 if that is larger."""
-    return w.either(w.assign(f"icmp slt i64 {x}, 0"), "0", x, "i64")
+    return w.larger(x, "0")
 
 
 def _below(w: Loops, first: str, count: str) -> str:

@@ -14,7 +14,6 @@ from burnpy.backend.operations.convolution import window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
-from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import PRODUCTS, block_kernels
 from burnpy_numpy.kernels.convolution.tiles import Where
 from burnpy_numpy.kernels.plans import KernelCall, template_call
@@ -100,10 +99,9 @@ def sums_along_windows(dtype: str, width: int, windows: int, channels: int) -> s
     w = Loops(width, 4, 2)
     weight, columns, bias, out = w.table
     length, last = w.sizes
-    whole = w.assign(f"sdiv i64 {length}, {width}")
+    whole = w.quotient(length, width)
     left = w.minus(length, w.times(whole, width))
-    lanes, limit = ", ".join(f"i64 {k}" for k in range(width)), w.splat(left, "int64")
-    mask = Vector(w.assign(f"icmp slt <{width} x i64> <{lanes}>, {limit.text}"), "bool").text
+    mask = w.below(left)
     with w.loop("%begin", "%end") as b:
         first = w.smaller(w.times(b, channels), last)
         rows = [w.element(weight, w.times(w.plus(first, c), length), dtype) for c in range(channels)]

@@ -288,7 +288,7 @@ def unpack_windows(dtype: str, width: int, lanes: int, taps: int) -> str:
         lanes: the number of lanes in a block, a multiple of the width.
         taps: the number of elements of a window.
     """
-    w = Squares(dtype, width, lanes, table=2, sizes=3)
+    w = Squares(width, table=2, sizes=3)
     (sums, weight), (channels, members, tap) = w.table, w.sizes
     with w.loop("%begin", "%end") as b, w.loop("0", members) as n, w.loop("0", str(lanes // width)) as group:
         first = w.plus(w.times(b, lanes), w.times(group, width))
@@ -299,7 +299,7 @@ def unpack_windows(dtype: str, width: int, lanes: int, taps: int) -> str:
             left = w.times(w.minus(channels, first), taps)
             xs = [w.load_at(sums, w.plus(source, w.times(tap, k)), dtype) for k in range(taps)]
             for j, v in enumerate(w.by_windows(xs)):
-                mask = w.below(w.plus(left, -j * width)).text if masked else None
+                mask = w.below(w.plus(left, -j * width)) if masked else None
                 w.store(v, w.element(weight, w.plus(target, j * width), dtype), mask)
 
         w.in_two_ways(unpack, [(w.plus(first, width), channels)])
@@ -330,10 +330,10 @@ def blocked_weight_gradient(dtype: str, width: int, rows: int, vectors: int) -> 
     lanes = vectors * width
     zero = w.constant(0.0, dtype)
     with w.loop("%begin", "%end") as unit:
-        c, tap = w.assign(f"sdiv i64 {unit}, {count}"), w.assign(f"srem i64 {unit}, {count}")
+        c, tap = w.quotient(unit, count), w.remainder(unit, count)
         top, left, bottom, right, distance = (w.number(ranges, w.plus(w.times(tap, 5), k)) for k in range(5))
         pixels = w.element(x, w.times(w.plus(w.times(c, x_pixels), distance), lanes), dtype)
-        chunks = w.assign(f"sdiv i64 {w.plus(w.minus(bottom, top), w.plus(chunk, -1))}, {chunk}")
+        chunks = w.ceil_div(w.minus(bottom, top), chunk)
         with w.loop("0", blocks) as b:
             cell = w.element(out, w.times(w.plus(w.times(unit, blocks), b), rows * lanes), dtype)
             with w.inside(0, begins):
@@ -377,10 +377,8 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
     w = Loops(width, 8, 8)
     x, grad, out, taps, places, targets, rows, sources = w.table
     members, several, columns, whole, count, x_member, grad_member, left = w.sizes
-    counts = ", ".join(f"i64 {k}" for k in range(width))
-    skipped = w.splat(w.assign(f"sub i64 {width}, {left}"), "int64")
-    mask = Vector(w.assign(f"icmp uge <{width} x i64> <{counts}>, {skipped.text}"), "bool")
-    rounds = w.assign(f"sdiv i64 {w.plus(members, w.plus(several, -1))}, {several}")
+    mask = Vector(w.mask("uge", w.minus(str(width), left)), "bool")
+    rounds = w.ceil_div(members, several)
     with w.loop("0", rounds) as r, w.loop("%begin", "%end") as b, w.loop("0", columns) as column:
         totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(elements)] for _ in range(channels)]
         source = w.element(x, w.number(sources, b), dtype)

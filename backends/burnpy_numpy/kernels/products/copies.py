@@ -108,18 +108,12 @@ class ProductLines(Loops):
     def panel(self, number: str, stored: str) -> tuple[str, str, str]:
         """Return the first column of a panel of B for a stripe, its address and the distance of its rows. With
         ``stored``, a dtype of 16 bits, B is read in place."""
-        in_place, lanes = self.assign(f"icmp slt i64 {number}, %whole"), VECTORS * self.width
+        in_place, lanes = self.icmp("slt", number, "%whole"), VECTORS * self.width
         first = self.times(number, lanes)
         if stored:
             return first, self.unit("%b", first, stored), "%b_row"
         b = self.either(in_place, self.at("%b", first), self.at("%panels", self.times(first, "%tall")))
         return first, b, self.either(in_place, "%b_row", str(lanes), "i64")
-
-    def below(self, count: str) -> str:
-        """Return the mask of the elements before a count."""
-        lanes = ", ".join(f"i64 {k}" for k in range(self.width))
-        limit = self.splat(count, "int64")
-        return self.assign(f"icmp slt <{self.width} x i64> <{lanes}>, {limit.text}")
 
     def named(self, name: str, arguments: str) -> Self:
         """End the lines as a function of this name."""
@@ -181,7 +175,7 @@ class WordLines(ProductLines):
         for k in range(words.each):
             number, some = self.plus(row, k), mask
             if mask is not None:
-                within = self.assign(f"icmp slt i64 {number}, %depth")
+                within = self.icmp("slt", number, "%depth")
                 some = self.either(within, mask, "zeroinitializer", self.type("bool"))
             line = self.unit(source, self.times(number, "%distance"), words.stored)
             narrow = self._in_word(line, words, self.width, some)
@@ -247,7 +241,7 @@ class WordLines(ProductLines):
 
     def lines_of(self, words: Words, count: str) -> str:
         """Return `Words.lines` of a count."""
-        return self.times(self.upper(count, words.step), words.step // words.each)
+        return self.times(self.ceil_div(count, words.step), words.step // words.each)
 
 
 def copy_rows(dtype: str, width: int, stored: str) -> ProductLines:
@@ -278,7 +272,7 @@ def copy_columns(dtype: str, width: int) -> ProductLines:
     """Return the function that copies a panel whose columns lie together; columns beyond the last repeat the last."""
     w = ProductLines(dtype, width)
     last, (whole, rest) = w.plus("%columns", -1), w.divided("%depth", str(width))
-    with w.loop("0", w.smaller(str(VECTORS), w.upper("%columns", width))) as v:
+    with w.loop("0", w.smaller(str(VECTORS), w.ceil_div("%columns", width))) as v:
         first = w.times(v, width)
         lanes = [w.at("%source", w.times(w.smaller(w.plus(first, t), last), "%distance")) for t in range(width)]
         to = w.at("%to", first)
@@ -326,7 +320,7 @@ def copy_columns_of_stripes(
     masks = [w.below(w.plus("%rows", -row)) for row, _ in starts]
 
     def copy(count: int) -> None:
-        with w.loop("0", w.upper("%depth", each) if words else "%depth") as p:
+        with w.loop("0", w.ceil_div("%depth", each) if words else "%depth") as p:
             line, to = w.unit("%source", w.times(p, "%distance"), stored), w.at("%to", w.times(p, vectors * width))
             for (row, place), mask in zip(starts[:count], masks, strict=False):
                 if words is None:
@@ -347,7 +341,7 @@ def copy_rows_of_words(dtype: str, width: int, words: Words) -> ProductLines:
     zeros."""
     w, lanes = WordLines(dtype, width), VECTORS * width
     lines = w.lines_of(words, "%depth")
-    with w.loop("0", lines) as p, w.loop("0", w.upper("%columns", lanes)) as q:
+    with w.loop("0", lines) as p, w.loop("0", w.ceil_div("%columns", lanes)) as q:
         column, row = w.times(q, lanes), w.times(p, words.each)
         to = w.at(w.at("%to", w.times(column, lines)), w.times(p, lanes))
         for k in range(words.each):
@@ -380,10 +374,10 @@ def copy_columns_of_words(dtype: str, width: int, words: Words) -> ProductLines:
     w = WordLines(dtype, width)
     last, numbers = w.plus("%columns", -1), width * words.each
     lines = w.lines_of(words, "%depth")
-    with w.loop("0", w.smaller(str(VECTORS), w.upper("%columns", width))) as v:
+    with w.loop("0", w.smaller(str(VECTORS), w.ceil_div("%columns", width))) as v:
         places = [w.smaller(w.plus(w.times(v, width), t), last) for t in range(width)]
         lanes = [w.unit("%source", w.times(place, "%distance"), words.stored) for place in places]
-        with w.loop("0", w.upper("%depth", numbers)) as q:
+        with w.loop("0", w.ceil_div("%depth", numbers)) as q:
             first = w.times(q, numbers)
             to = w.at("%to", w.plus(w.times(q, width * VECTORS * width), w.times(v, width)))
             for lane in lanes:
@@ -411,7 +405,7 @@ def copy_stripe_of_words(dtype: str, width: int, words: Words, transposed: bool,
     unit, numbers = STRIPE_ROWS * TILE, width * words.each
     if transposed:
         masks = [w.below(w.plus("%rows", -v * width)) for v in range(STRIPE_ROWS // width)]
-        with w.loop("0", w.upper("%depth", numbers)) as q:
+        with w.loop("0", w.ceil_div("%depth", numbers)) as q:
             for v, mask in enumerate(masks):
                 source = w.unit("%source", v * width, words.stored)
                 starts = [w.plus(w.times(q, numbers), words.each * t) for t in range(width)]
@@ -423,7 +417,7 @@ def copy_stripe_of_words(dtype: str, width: int, words: Words, transposed: bool,
     with w.loop("0", "%height") as i:
         line = w.unit("%source", w.times(w.smaller(i, last), "%distance"), words.stored)
         to = w.at("%to", w.times(i, TILE if in_tiles else ROW_BYTES // STORED[dtype].bytes))
-        with w.loop("0", w.upper("%depth", numbers)) as q:
+        with w.loop("0", w.ceil_div("%depth", numbers)) as q:
             first, place = w.times(q, numbers), w.at(to, w.times(q, unit if in_tiles else width))
 
             def copy(masked: bool) -> None:

@@ -171,8 +171,8 @@ class _Text:
             w.amx("ldtilecfg", "ptr @configuration")
         with w.loop("%begin", "%end") as number:
             part = self._part(number)
-            chunks = w.upper(sizes.span, sizes.chunk)
-            blocks, turns = w.upper(part.columns, sizes.block), w.times(w.upper(sizes.k, sizes.span), chunks)
+            chunks = w.ceil_div(sizes.span, sizes.chunk)
+            blocks, turns = w.ceil_div(part.columns, sizes.block), w.times(w.ceil_div(sizes.k, sizes.span), chunks)
             with w.loop("0", blocks) as jb, w.loop("0", turns) as pb:
                 block = self._block(part, w.times(jb, sizes.block), pb, chunks)
                 self._multiply_rows(part, block, self._ahead(part, block))
@@ -236,9 +236,9 @@ class _Text:
         """Return whether a part reads B in place: as it is told, if its vectors are aligned or there are few rows."""
         w, size = self.w, self.size
         places = w.assign(f"or i64 {w.assign(f'ptrtoint ptr {source} to i64')}, {w.times(self.sizes.b_row, size)}")
-        aligned = w.assign(f"icmp eq i64 {w.assign(f'and i64 {places}, {w.width * size - 1}')}, 0")
-        either = w.assign(f"or i1 {aligned}, {w.assign(f'icmp slt i64 {rows}, {_ALIGNED_ROWS * self.heights[0]}')}")
-        return w.assign(f"and i1 {either}, {w.assign(f'icmp eq i64 {self.sizes.how}, {IN_PLACE}')}")
+        aligned = w.icmp("eq", w.assign(f"and i64 {places}, {w.width * size - 1}"), "0")
+        either = w.any(aligned, w.icmp("slt", rows, _ALIGNED_ROWS * self.heights[0]))
+        return w.both(either, w.icmp("eq", self.sizes.how, IN_PLACE))
 
     def _block(self, part: _Part, j: str, turn: str, chunks: str) -> _Block:
         """Return the block that begins with a column; its panels are copied, unless they are kept or read in place."""
@@ -252,23 +252,23 @@ class _Text:
         if self.words is not None:
             depth, whole_depth = w.lines_of(self.words, units), w.lines_of(self.words, sizes.k)
         source = w.unit(part.right, w.plus(w.times(p, sizes.b_row), w.times(j, sizes.b_column)), self.b_stored)
-        whole = w.either(part.in_place, w.assign(f"sdiv i64 {some}, {self.lanes}"), "0", "i64")
+        whole = w.either(part.in_place, w.quotient(some, self.lanes), "0", "i64")
         first = w.times(whole, self.lanes)
         column = w.plus(part.j0, j)
         self._copy_panels(source, units, depth, first, some, (p, column))
-        kept = w.assign(f"icmp eq i64 {sizes.how}, {PACKED}")
+        kept = w.icmp("eq", sizes.how, PACKED)
         panels, tall = w.either(kept, source, self.panels), w.either(kept, whole_depth, depth, "i64")
         shifts = self._shifts(depth, some, kept, whole_depth, (at, column)) if self.shifted else ""
 
         target = w.unit(part.out, j, self.c_stored)
-        adds = w.assign(f"icmp sge i64 {sizes.spread}, 0")
-        begins = w.assign(f"and i1 {w.assign(f'icmp eq i64 {p}, 0')}, {adds}")
+        adds = w.icmp("sge", sizes.spread, "0")
+        begins = w.both(w.icmp("eq", p, "0"), adds)
         before = w.either(begins, w.at(self.start, w.times(sizes.spread, column)), target)
         before_row, before_column = w.either(begins, "0", sizes.n, "i64"), w.either(begins, sizes.spread, "1", "i64")
         lines = w.unit(part.left, w.times(p, self.a_column), self.a_stored)
-        ended = w.assign(f"icmp sge i64 {w.plus(j, sizes.block)}, {part.columns}")
-        ended = w.assign(f"and i1 {ended}, {w.assign(f'icmp sge i64 {w.plus(p, sizes.chunk)}, {sizes.k}')}")
-        last = w.assign(f"and i1 {ended}, {w.assign(f'icmp ne i64 {sizes.code}, 0')}")
+        ended = w.icmp("sge", w.plus(j, sizes.block), part.columns)
+        ended = w.both(ended, w.icmp("sge", w.plus(p, sizes.chunk), sizes.k))
+        last = w.both(ended, w.icmp("ne", sizes.code, "0"))
         place = source, whole, first, panels, tall, kept, shifts
         return _Block(j, p, some, units, depth, *place, target, begins, before, before_row, before_column, lines, last)
 
@@ -280,14 +280,14 @@ class _Text:
                 given = f"ptr {w.unit(source, first, self.b_stored)}, i64 {units}, i64 {w.minus(some, first)}"
                 to = w.at(self.panels, w.times(first, depth))
                 w.write(f"call void @copy_rows({given}, i64 {sizes.b_row}, ptr {to})")
-        with w.when(f"eq i64 {sizes.how}, {COLUMNS}"), w.loop("0", w.upper(some, self.lanes)) as panel:
+        with w.when(f"eq i64 {sizes.how}, {COLUMNS}"), w.loop("0", w.ceil_div(some, self.lanes)) as panel:
             column = w.times(panel, self.lanes)
             given = f"ptr {w.unit(source, w.times(column, sizes.b_column), self.b_stored)}, i64 {units}"
             to = w.at(self.panels, w.times(column, depth))
             given += f", i64 {w.minus(some, column)}, i64 {sizes.b_column}, ptr {to}"
             if self.widens:
                 row = w.times(w.plus(j, column), sizes.groups)
-                scale = w.at(self.arrays, w.plus(row, w.assign(f"sdiv i64 {p}, {sizes.group}")))
+                scale = w.at(self.arrays, w.plus(row, w.quotient(p, sizes.group)))
                 given += f", ptr {scale}, i64 {sizes.groups}, i64 {sizes.group}"
             w.write(f"call void @copy_columns({given})")
 
@@ -295,9 +295,9 @@ class _Text:
         """Return the address of the numbers to add to columns, see `Words.shifts`: behind panels that are kept, which
         have them for each chunk of all columns, or behind those that were copied."""
         w, (chunk, column) = self.w, place
-        columns = w.times(w.upper(self.sizes.n, self.lanes), self.lanes)
+        columns = w.times(w.ceil_div(self.sizes.n, self.lanes), self.lanes)
         behind = w.at(self.b, w.plus(w.times(columns, w.plus(tall, chunk)), column))
-        copied = w.at(self.panels, w.times(w.times(w.upper(some, self.lanes), self.lanes), depth))
+        copied = w.at(self.panels, w.times(w.times(w.ceil_div(some, self.lanes), self.lanes), depth))
         with w.when(f"eq i1 {kept}, 0"):
             w.write(f"call void @shifts_of_columns(ptr {self.panels}, i64 {depth}, i64 {some}, ptr {copied})")
         return w.either(kept, behind, copied)
@@ -308,23 +308,23 @@ class _Text:
         w, sizes = self.w, self.sizes
         a_size, b_size = STORED[self.a_stored].bytes, STORED[self.b_stored].bytes
         after = w.plus(block.p, block.units)
-        more = w.assign(f"icmp slt i64 {after}, {sizes.k}")
+        more = w.icmp("slt", after, sizes.k)
         next_p, next_j = w.either(more, after, "0", "i64"), w.either(more, block.j, w.plus(block.j, sizes.block), "i64")
         place = w.plus(w.times(next_p, sizes.b_row), w.times(next_j, sizes.b_column))
-        by_columns = w.assign(f"icmp eq i64 {sizes.how}, {COLUMNS}")
+        by_columns = w.icmp("eq", sizes.how, COLUMNS)
         ways = (block.some, block.units), (block.units, block.some)
         b_lines, b_line = (w.either(by_columns, *each, "i64") for each in ways)
         b_distance = w.times(w.either(by_columns, sizes.b_column, sizes.b_row, "i64"), b_size)
-        b_bytes, count = w.times(b_line, b_size), w.upper(block.some, self.lanes)
-        ends = w.assign(f"or i1 {block.kept}, {w.assign(f'icmp sge i64 {next_j}, {part.columns}')}")
-        ends = w.assign(f"or i1 {ends}, {w.assign(f'icmp eq i64 {count}, 1')}")
+        b_bytes, count = w.times(b_line, b_size), w.ceil_div(block.some, self.lanes)
+        ends = w.any(block.kept, w.icmp("sge", next_j, part.columns))
+        ends = w.any(ends, w.icmp("eq", count, "1"))
         a_turn = UNROLLED * (LINE if self.transposed else self.heights[0] * a_size)  # bytes of A for a turn of a panel
         a_panels = w.either(ends, count, w.smaller(str(-(-a_turn // LINE)), w.plus(count, -1)), "i64")
-        turns = w.upper(block.depth, UNROLLED)
+        turns = w.ceil_div(block.depth, UNROLLED)
         b_turns = w.times(w.either(ends, "1", w.minus(count, a_panels), "i64"), turns)
-        b_speed = w.upper(w.times(b_bytes, b_lines), w.times(w.upper(part.rows, self.heights[0]), b_turns))
+        b_speed = w.ceil_div(w.times(b_bytes, b_lines), w.times(w.ceil_div(part.rows, self.heights[0]), b_turns))
         b = f"ptr {w.unit(part.right, place, self.b_stored)}, i64 {b_distance}, i64 {b_bytes}"
-        a = f"i64 {w.upper(str(a_turn), a_panels)}, i64 {a_panels}"
+        a = f"i64 {w.ceil_div(str(a_turn), a_panels)}, i64 {a_panels}"
         return f"{a}, {b}, i64 {w.smaller(b_speed, str(LINE))}", b_turns
 
     def _multiply_rows(self, part: _Part, block: _Block, ahead: tuple[str, str]) -> None:
@@ -333,7 +333,7 @@ class _Text:
         number, rest = w.divided(part.rows, str(heights[0]))
         pairs = "0"  # two stripes of medium height take less time than a high and a low one
         if not self.by_amx:
-            few = w.assign(f"icmp ult i64 {w.plus(rest, -1)}, {heights[2]}")
+            few = w.icmp("ult", w.plus(rest, -1), heights[2])
             pairs = w.smaller(w.assign(f"zext i1 {few} to i64"), number)
         number = w.minus(number, pairs)
         with w.loop("0", number) as s:
@@ -356,7 +356,7 @@ class _Text:
         place = w.assign(f"and i64 {number}, {0 if alone else self.together - 1}")
         tiles = "0"  # of A in place: whole ones
         if self.by_amx and not self.transposed:
-            whole_rows = w.assign(f"icmp eq i64 {count}, {height}")
+            whole_rows = w.icmp("eq", count, height)
             tiles = w.either(whole_rows, w.assign(f"udiv i64 {block.units}, {self.tile}"), "0", "i64")
         copied = w.at(self.memory, w.times(place, STRIPE_BYTES // self.size))
         with w.when(f"eq i64 {place}, 0"):
@@ -369,7 +369,7 @@ class _Text:
         self._call(block, height, copied, count, others, line, w.at(other, w.times(i, block.before_row)))
         with w.when(f"ne i1 {block.last}, 0"):
             top = w.plus(w.plus(w.times(part.member, sizes.m), part.i0), i)
-            by_rows = w.assign(f"icmp ne i64 {sizes.length}, 0")
+            by_rows = w.icmp("ne", sizes.length, "0")
             unit = w.either(by_rows, "1", sizes.n, "i64")
             beyond, every = w.times(w.plus(top, count), unit), w.either(by_rows, sizes.length, "1", "i64")
             size = w.either(by_rows, sizes.n, w.times(w.times(sizes.m, sizes.n), unit), "i64")
@@ -385,7 +385,7 @@ class _Text:
         if self.parts > 1:  # the two numbers of a unit are apart in A, unless a chunk has all of a group
             group = sizes.group
             lines = w.unit(block.lines, w.minus(block.p, w.divided(block.p, group)[1]), self.a_stored)
-            whole = w.assign(f"icmp sle i64 {group}, {sizes.chunk}")
+            whole = w.icmp("sle", group, sizes.chunk)
             length, other_length = (w.either(whole, x, block.units, "i64") for x in (block.depth, "0"))
             other = w.unit(lines, group, self.a_stored)
             pieces = [(lines, length, self.memory), (other, other_length, w.at(self.memory, length))]
@@ -419,7 +419,7 @@ class _Text:
         """Write the sum of the rows of a block of B, where it is wanted."""
         w, sizes = self.w, self.sizes
         unfollowed, wanted = (w.assign(f"icmp {x}, 0") for x in (f"eq i64 {sizes.code}", f"ne i64 {sizes.length}"))
-        wanted = w.assign(f"and i1 {unfollowed}, {wanted}")
+        wanted = w.both(unfollowed, wanted)
         with w.when(f"ne i1 {wanted}, 0"), w.when(f"eq i64 {w.plus(part.i0, part.rows)}, {sizes.m}"):
             line = w.unit(self.arrays, w.plus(part.j0, block.j), self.c_stored)
             self._call(block, 0, self.memory, "1", "", line, w.either(block.begins, block.before, line))

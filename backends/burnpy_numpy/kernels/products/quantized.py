@@ -73,7 +73,7 @@ def quantized_rows(dtype: str, width: int, bits: int, tile: int, vectors: int) -
     w = _Rows(dtype, width, bits, tile)
     x, weight, scale, out = w.table
     rows, outputs, columns, groups, count = w.sizes
-    with w.loop("%begin", "%end") as o, w.loop("0", w.assign(f"sdiv i64 {rows}, {tile}")) as r:
+    with w.loop("%begin", "%end") as o, w.loop("0", w.quotient(rows, tile)) as r:
         line, scales = w.times(w.times(o, groups), count), w.element(scale, w.times(o, groups), dtype)
         first = w.times(r, tile)
         starts = [w.element(x, w.times(w.plus(first, t), columns), dtype) for t in range(tile)]
@@ -101,11 +101,9 @@ class _Rows(Loops):
         self.dtype, self.int_bits, self.tile, self.group = dtype, bits, tile, self.sizes[4]
         self.zero = self.constant(0.0, dtype)
         self.size = self.times(self.group, 8 // bits)
-        self.whole = self.times(self.assign(f"sdiv i64 {self.group}, {width}"), width)
-        self.turns = self.times(self.assign(f"sdiv i64 {self.group}, {width * _UNROLLED}"), _UNROLLED)
-        lanes = ", ".join(f"i64 {k}" for k in range(width))
-        counted = self.splat(self.minus(self.plus(self.whole, width), self.group), "int64")
-        self.last = self.assign(f"icmp uge <{width} x i64> <{lanes}>, {counted.text}")
+        self.whole = self.times(self.quotient(self.group, width), width)
+        self.turns = self.times(self.quotient(self.group, width * _UNROLLED), _UNROLLED)
+        self.last = self.mask("uge", self.minus(self.plus(self.whole, width), self.group))
         """The mask of the lanes of a last vector that are not in whole vectors before it."""
 
     def sums_of_group(self, packed: str, xs: list[str], vectors: int) -> list[list[str]]:
@@ -116,12 +114,12 @@ class _Rows(Loops):
             for k in range(vectors):
                 self.add_vector(packed, xs, sums, str(k * self.width), k)
             return sums
-        with self.loop("0", self.assign(f"sdiv i64 {self.turns}, {_UNROLLED}")) as j:
+        with self.loop("0", self.quotient(self.turns, _UNROLLED)) as j:
             at = self.times(j, self.width * _UNROLLED)
             self.prefetch(self.element(packed, self.plus(at, _AHEAD), "int8"))
             for k in range(_UNROLLED):
                 self.add_vector(packed, xs, sums, self.plus(at, k * self.width), k)
-        with self.loop(self.turns, self.assign(f"sdiv i64 {self.whole}, {self.width}")) as j:
+        with self.loop(self.turns, self.quotient(self.whole, self.width)) as j:
             self.add_vector(packed, xs, sums, self.times(j, self.width), 0)
         with self.inside(0, self.minus(self.group, self.whole)):
             self.add_vector(packed, xs, sums, self.minus(self.group, str(self.width)), 1, self.last)
@@ -230,7 +228,7 @@ def window_columns(width: int, row: int, step: int) -> str:
     taps, windows = w.times(taps_high, taps_wide), w.times(down, across)
     w.declared.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
     around = w.first(w.load_one(value, "int8"))
-    images = w.either(w.assign(f"icmp eq i64 {padded}, 0"), x, scratch)
+    images = w.either(w.icmp("eq", padded, "0"), x, scratch)
     with w.loop("%begin", "%end") as plane:
         image = w.element(images, w.times(plane, whole_area), "int8")
         with w.when(f"ne i64 {padded}, 0"):
@@ -274,12 +272,12 @@ def copy_widened_columns(dtype: str, width: int, stored: str) -> ProductLines:
     last, per_word = w.plus("%columns", -1), _WORD_BYTES // size
     square = WORDS * per_word
     group = "%group" if grouped else "%depth"
-    with w.loop("0", w.smaller(str(VECTORS), w.upper("%columns", width))) as v:
+    with w.loop("0", w.smaller(str(VECTORS), w.ceil_div("%columns", width))) as v:
         first = w.times(v, width)
         numbers = [w.smaller(w.plus(first, t), last) for t in range(width)]
         columns = [w.unit("%source", w.times(number, "%distance"), stored) for number in numbers]
         scales = [w.at("%scale", w.times(number, "%groups")) for number in numbers] if grouped else []
-        with w.loop("0", w.upper("%depth", group)) as g:
+        with w.loop("0", w.ceil_div("%depth", group)) as g:
             begin = w.times(g, group)
             units = w.smaller(group, w.minus("%depth", begin))
             whole, _ = w.divided(units, str(square))

@@ -149,9 +149,9 @@ def stripe(
     """
     w, lanes = StripeLines(dtype, width), VECTORS * width
     scratch = w.stack_memory(height * lanes, dtype)
-    all_rows = w.assign(f"icmp eq i64 %rows, {height}")
+    all_rows = w.icmp("eq", "%rows", height)
     tile = _Tile(height, transposed, b_stored or dtype, words)
-    with w.loop("0", w.upper("%columns", lanes)) as panel:
+    with w.loop("0", w.ceil_div("%columns", lanes)) as panel:
         j, b, b_row = w.panel(panel, b_stored)
         left, c = w.minus("%columns", j), w.place_in("%c", j, c_stored)
         before = w.at("%before", w.times(j, "%before_column"))
@@ -161,7 +161,7 @@ def stripe(
         at = w.at("%shifts", j) if shifted else None
         with w.when(f"sgt i64 {left}, {width}"):
             sums = _multiplied(w, tile, (panel, b, b_row), VECTORS, at)
-            full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
+            full = w.both(all_rows, w.icmp("sge", left, lanes))
             with w.when(f"ne i1 {full}, 0"):
                 for i, row in enumerate(sums):
                     line, other = w.place_in(c, w.times("%c_row", i), c_stored), w.at(before, w.times("%before_row", i))
@@ -213,7 +213,7 @@ def _multiplied(
         for v in range(vectors)
     ]
     totals = [[w.variable(start) for start in starts] for _ in range(tile.height)]
-    turns, fetches_a = w.divided("%depth", str(UNROLLED))[0], w.assign(f"icmp slt i64 {number}, %a_panels")
+    turns, fetches_a = w.divided("%depth", str(UNROLLED))[0], w.icmp("slt", number, "%a_panels")
     distance, size, speed = (w.either(fetches_a, f"%a_{x}", f"%b_{x}", "i64") for x in ("distance", "bytes", "speed"))
     begin = w.times(w.minus(number, w.either(fetches_a, "0", "%a_panels", "i64")), turns)
     begin = w.plus(begin, w.either(fetches_a, "0", "%b_turns", "i64"))
@@ -224,7 +224,7 @@ def _multiplied(
         line, at = w.number(to_line, 0), w.number(in_line, 0)
         w.prefetch(w.unit(source, w.plus(line, at), "int8"), 2)
         further = w.plus(at, speed)
-        ends = w.assign(f"icmp sge i64 {further}, {size}")
+        ends = w.icmp("sge", further, size)
         w.set_number(in_line, w.either(ends, "0", further, "i64"))
         w.set_number(to_line, w.either(ends, w.plus(line, distance), line, "i64"))
         for k in range(UNROLLED):
@@ -263,14 +263,14 @@ def stripe_by_amx(dtype: str, width: int, height: int, transposed: bool, stored:
     """
     w = _AmxStripe(dtype, width, height, stored)
     lanes, row, size = w.lanes_of_panel, w.row, STORED[dtype].bytes
-    all_rows = w.assign(f"icmp eq i64 %rows, {height}")
-    zeros = w.assign(f"icmp eq i64 {w.assign('or i64 %before_row, %before_column')}, 0")  # the first ones, of no row
-    panels = w.upper("%columns", lanes)
+    all_rows = w.icmp("eq", "%rows", height)
+    zeros = w.icmp("eq", w.assign("or i64 %before_row, %before_column"), "0")  # the first ones, of no row
+    panels = w.ceil_div("%columns", lanes)
     with w.loop("0", panels) as panel:
         j = w.times(panel, lanes)
         b, left, sums = w.at("%panels", w.times(j, "%tall")), w.minus("%columns", j), w.sums_of(panel)
         c, before = w.unit("%c", j, w.c_stored), w.at("%before", w.times(j, "%before_column"))
-        full = w.assign(f"and i1 {all_rows}, {w.assign(f'icmp sge i64 {left}, {lanes}')}")
+        full = w.both(all_rows, w.icmp("sge", left, lanes))
         with w.when(f"ne i1 {zeros}, 0"):
             for t, v in w.tiles:
                 w.amx("tilezero", f"i8 {t * VECTORS + v}")
@@ -286,10 +286,10 @@ def stripe_by_amx(dtype: str, width: int, height: int, transposed: bool, stored:
         ahead = w.unit("%a_next", lines, "int8")
         begin = "0"
         if not transposed:
-            begin = w.either(w.assign(f"icmp eq i64 {panel}, 0"), "%in_place", "0", "i64")
+            begin = w.either(w.icmp("eq", panel, "0"), "%in_place", "0", "i64")
             with w.loop("0", begin) as q:
                 w.multiply(q, b, ahead, True)
-        with w.loop(begin, w.upper("%depth", TILE)) as q:
+        with w.loop(begin, w.ceil_div("%depth", TILE)) as q:
             w.multiply(q, b, ahead, False)
         with w.when(f"sgt i64 {panel}, 0"):
             w.finish(w.plus(panel, -1), str(lanes))
@@ -396,7 +396,7 @@ def sum_of_rows(dtype: str, width: int, words: Words | None, stored: str, c_stor
     """
     w, lanes, each = StripeLines(dtype, width), VECTORS * width, 1 if words is None else words.each
     zero = w.constant(0.0, dtype)
-    with w.loop("0", w.upper("%columns", lanes)) as panel:
+    with w.loop("0", w.ceil_div("%columns", lanes)) as panel:
         j, b, b_row = w.panel(panel, stored)
         totals = [[w.variable(zero) for _ in range(VECTORS)] for _ in range(_CHAINS)]
 
@@ -432,7 +432,7 @@ def shifts_of_columns(dtype: str, width: int, words: Words) -> ProductLines:
     """Return the function that writes what is added to each column of a block if A is shifted; see `Words.shifts`."""
     w, lanes = StripeLines(dtype, width), VECTORS * width
     ones, factor = w.constant(0x01010101, dtype), w.constant(-128 if words.stored == "int8" else 128, dtype)
-    with w.loop("0", w.upper("%columns", lanes)) as panel:
+    with w.loop("0", w.ceil_div("%columns", lanes)) as panel:
         j = w.times(panel, lanes)
         totals, b = [w.variable(w.constant(0, dtype)) for _ in range(VECTORS)], w.at("%panels", w.times(j, "%depth"))
         with w.loop("0", "%depth") as line:
