@@ -114,14 +114,14 @@ class Writer:
         """Compare 64-bit ints: slt, eq, …; returns a bit."""
         return self.assign(f"icmp {how} i64 {x}, {y}")
 
-    def mask(self, how: str, number: str) -> str:
+    def lanes_where(self, how: str, number: str) -> str:
         """Return the mask of the elements whose position compares so with an int, for `load` and `store`."""
         counts = ", ".join(f"i64 {k}" for k in range(self.width))
         return self.assign(f"icmp {how} <{self.width} x i64> <{counts}>, {self.splat(number, 'int64').text}")
 
     def below(self, count: str) -> str:
         """Return the mask of the elements before a count, none if it is negative."""
-        return self.mask("slt", count)
+        return self.lanes_where("slt", count)
 
     def select(self, condition: Vector, x: Vector, y: Vector) -> Vector:
         """x where the condition is true, y elsewhere."""

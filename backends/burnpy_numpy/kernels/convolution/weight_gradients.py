@@ -377,7 +377,7 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
     w = Loops(width, 8, 8)
     x, grad, out, taps, places, targets, rows, sources = w.table
     members, several, columns, whole, count, x_member, grad_member, left = w.sizes
-    mask = Vector(w.mask("uge", w.minus(str(width), left)), "bool")
+    mask = Vector(w.lanes_where("uge", w.minus(str(width), left)), "bool")
     rounds = w.ceil_div(members, several)
     with w.loop("0", rounds) as r, w.loop("%begin", "%end") as b, w.loop("0", columns) as column:
         totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(elements)] for _ in range(channels)]

@@ -103,7 +103,7 @@ class _Rows(Loops):
         self.size = self.times(self.group, 8 // bits)
         self.whole = self.times(self.quotient(self.group, width), width)
         self.turns = self.times(self.quotient(self.group, width * _UNROLLED), _UNROLLED)
-        self.last = self.mask("uge", self.minus(self.plus(self.whole, width), self.group))
+        self.last = self.lanes_where("uge", self.minus(self.plus(self.whole, width), self.group))
         """The mask of the lanes of a last vector that are not in whole vectors before it."""
 
     def sums_of_group(self, packed: str, xs: list[str], vectors: int) -> list[list[str]]:
