@@ -12,7 +12,6 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, DimError, KindError, ShapeError
-from burnpy.backend.primitives import Bool
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.class_targets import class_weights, counted_targets, value_at_class, weight_at_class
 from burnpy.tensor.operand_checks import operands, refuse_wider, together
@@ -78,21 +77,11 @@ def cross_entropy(
     0.6931
     """
     dim = _class_dim("cross_entropy", logits)
-    if not label_smoothing and target.__class__ is not Tensor:
-        logits, index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
-        b, x = logits._device, logits._primitive
-        if weight is None and reduction == "mean":
-            return logits._like(b.first_result("mean_cross_entropy", x, index, counted, dim))
-        losses = logits._like(b.first_result("cross_entropy", x, index, dim))
-        if weight is None:
-            return _counted("cross_entropy", losses, counted, None, reduction)
-        each = weight_at_class(class_weights("cross_entropy", logits, weight, dim), index)
-        return _counted("cross_entropy", weighted(losses, each), counted, each, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")
-    log_p = logits.log_softmax(dim)
     if not isinstance(target, Tensor):
-        return _classes("cross_entropy", log_p, target, weight, ignore_index, label_smoothing, reduction)
+        return _classes("cross_entropy", logits, dim, target, weight, ignore_index, label_smoothing, reduction)
+    log_p = logits.log_softmax(dim)
     operands(logits, target, "cross_entropy")  # raises an error if they cannot be combined
     refuse_wider("cross_entropy", "a prediction", logits.dtype, target=target)
     if target.shape != logits.shape:
@@ -135,7 +124,8 @@ def nll_loss(
     >>> round(nll_loss(log_probabilities, IntTensor[NumPy].from_data([1])).item(), 4)
     0.2877
     """
-    return _classes("nll_loss", log_probabilities, target, weight, ignore_index, 0.0, reduction)
+    dim = _class_dim("nll_loss", log_probabilities)
+    return _classes("nll_loss", log_probabilities, dim, target, weight, ignore_index, 0.0, reduction)
 
 
 @explained
@@ -216,37 +206,30 @@ def _binary_terms(b: Any, x: Any, target: Any, *rest: Any) -> tuple[Any]:
 
 def _classes(
     operation: str,
-    log_p: Tensor[B],
+    x: Tensor[B],
+    dim: int,
     target: Ints[B],
     weight: Tensor[B] | None,
     ignore_index: int,
     label_smoothing: float,
     reduction: Reduction,
 ) -> Tensor[B]:
-    """Return the loss for targets that are classes."""
-    dim = _class_dim(operation, log_p)
-    log_p, index, counted = counted_targets(operation, log_p, target, dim, ignore_index)
-    losses = -value_at_class(log_p, dim, index)
-    element_weight: Tensor[B] | None = None  # None if every element has weight 1
-    smoothed = log_p
-    if weight is not None:
-        weights = class_weights(operation, log_p, weight, dim)
-        element_weight = weight_at_class(weights, index)
+    """Return the loss of logits, or of log probabilities, for targets that are classes."""
+    x, index, counted = counted_targets(operation, x, target, dim, ignore_index)
+    if operation == "cross_entropy" and not label_smoothing:
+        if weight is None and reduction == "mean":
+            return x._like(x._device.first_result("mean_cross_entropy", x._primitive, index, counted, dim))
+        losses = x._like(x._device.first_result("cross_entropy", x._primitive, index, dim))
+    else:
+        x = x.log_softmax(dim) if label_smoothing else x
+        losses = -value_at_class(x, dim, index)
+    weights = None if weight is None else class_weights(operation, x, weight, dim)
+    element_weight = None if weights is None else weight_at_class(weights, index)  # None if each has weight 1
+    if element_weight is not None:
         losses = weighted(losses, element_weight)
-        if label_smoothing:
-            smoothed = weighted(log_p, weights)
     if label_smoothing:
+        smoothed = x if weights is None else weighted(x, weights)
         losses = losses * (1.0 - label_smoothing) - smoothed.mean(dim) * label_smoothing
-    return _counted(operation, losses, counted, element_weight, reduction)
-
-
-def _counted(
-    operation: str, losses: Tensor[B], counted: Bool | None, element_weight: Tensor[B] | None, reduction: Reduction
-) -> Tensor[B]:
-    """Return the reduced losses of the elements where ``counted`` is True.
-
-    ``element_weight`` is the weight of each element, or None if every element has weight 1.
-    """
     if counted is not None:
         if reduction == "mean" and element_weight is None:
             return losses._like(losses._backend.masked_mean(losses._primitive, counted))
@@ -355,8 +338,9 @@ def weighted_mean(operation: str, losses: Tensor[B], weight: Tensor[B] | None, r
 
 def ratio(losses: Tensor[B], weight: Tensor[B]) -> Tensor[B]:
     """Divide the sum of losses by the sum of weights, in float32 for 16-bit floats, whose range the sums may exceed."""
-    wide = losses.dtype if losses.dtype.itemsize > 2 else float32
-    return (losses.sum(dtype=wide) / weight.sum(dtype=wide)).to_dtype(losses.dtype)
+    if losses.dtype.itemsize > 2:
+        return losses.sum() / weight.sum(dtype=losses.dtype)
+    return (losses.sum(dtype=float32) / weight.sum(dtype=float32)).to_dtype(losses.dtype)
 
 
 def labels(operation: str, x: Tensor[B], target: Tensor[B] | Ints[B], shape: tuple[int, ...]) -> Tensor[B]:
