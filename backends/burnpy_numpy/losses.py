@@ -1,6 +1,6 @@
 """Losses: cross entropy by kernels, and connectionist temporal classification.
 
-The latter takes few calls of NumPy for each time step, of all sequences at once.
+The latter is a kernel, or some calls of NumPy for each time step, of all sequences at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.losses import IMPOSSIBLE
+from burnpy.backend.primitives import DType
 from burnpy_array import ArrayBackend
+from burnpy_numpy.kernels.kernel import family_kernels
 from burnpy_numpy.programs import row_plan
 from burnpy_numpy.reduction import FEW, row
 
@@ -63,11 +65,15 @@ class NumPyLosses(ArrayBackend):
         return self._call(_gradient, grad, log_p, labels, steps, lengths, blank)
 
 
-def _states(labels: Any, blank: int) -> tuple[Any, Any]:
-    """Return the class of each state, (batch, states), and whether the one before may be skipped."""
-    n, s = labels.shape
-    states = np.full((n, 2 * s + 1), blank, labels.dtype)
-    states[:, 1::2] = labels
+def _states(labels: Any, blank: int, dtype: DType) -> tuple[Any, Any]:
+    """Return the class of each state, (batch, states), and whether the one before may be skipped.
+
+    Further states, of blanks, make their number a multiple of a vector's length: none goes back from them.
+    """
+    (n, s), kernels = labels.shape, family_kernels("ctc_loss")
+    width = 1 if kernels is None else kernels.vector_width(dtype)
+    states = np.full((n, -(-(2 * s + 1) // width) * width), blank, labels.dtype)
+    states[:, 1 : 2 * s : 2] = labels
     return states, _skips(states, blank)
 
 
@@ -84,30 +90,18 @@ def _emitted(log_p: Any, states: Any) -> Any:
     return np.maximum(rows.take(places.reshape(-1), 1).reshape((len(log_p), *states.shape)), IMPOSSIBLE)
 
 
-def _recursion(emitted: Any, skips: Any, kept: Any) -> Any:
+def _recursion(emitted: Any, skips: Any, kept: Any) -> None:
     """Write the log probabilities of the states after each step to ``kept``, (time, batch, 2 + states)."""
-    shape = emitted.shape[1:]
-    kept[0] = IMPOSSIBLE
+    kept[0] = kept[:, :, :2] = IMPOSSIBLE
     kept[0, :, 2:4] = emitted[0, :, :2]
-    parts, largest, total = np.empty((3, *shape), kept.dtype), np.empty(shape, kept.dtype), np.empty(shape, kept.dtype)
-    skipped = parts[2]
-    for t in range(1, len(emitted)):
-        before, after = kept[t - 1], kept[t]
-        after[:, :2] = IMPOSSIBLE
-        stay, further = before[:, 2:], before[:, 1:-1]
-        skipped.fill(IMPOSSIBLE)
-        np.copyto(skipped, before[:, :-2], where=skips)
-        np.maximum(stay, further, out=largest)
-        np.maximum(largest, skipped, out=largest)
-        np.subtract(stay, largest, parts[0])
-        np.subtract(further, largest, parts[1])
-        np.subtract(skipped, largest, skipped)
-        np.exp(parts, parts)
-        np.add(parts[0], parts[1], total)
-        np.add(total, skipped, total)
-        np.log(total, total)
-        np.add(largest, emitted[t], largest)
-        np.add(total, largest, after[:, 2:])
+    kernels = family_kernels("ctc_loss")
+    if kernels is not None and kernels.run_recursion(emitted, skips, kept):
+        return
+    for before, after, emission in zip(kept, kept[1:], emitted[1:], strict=False):
+        stay, further, skipped = before[:, 2:], before[:, 1:-1], np.where(skips, before[:, :-2], IMPOSSIBLE)
+        largest = np.maximum(np.maximum(stay, further), skipped)
+        total = np.exp(stay - largest) + np.exp(further - largest) + np.exp(skipped - largest)
+        np.add(np.log(total), largest + emission, after[:, 2:])
 
 
 def _totals(kept: Any, steps: Any, lengths: Any) -> Any:
@@ -119,7 +113,7 @@ def _totals(kept: Any, steps: Any, lengths: Any) -> Any:
 
 
 def _losses(log_p: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> Any:
-    states, skips = _states(labels, blank)
+    states, skips = _states(labels, blank, log_p.dtype)
     emitted = _emitted(log_p, states)
     kept = np.empty((*emitted.shape[:2], emitted.shape[2] + 2), log_p.dtype)
     _recursion(emitted, skips, kept)
@@ -134,7 +128,7 @@ def _gradient(grad: Any, log_p: Any, labels: Any, steps: Any, lengths: Any, blan
     Backward in time is forward along the reversed sequences: their steps and states count from the last ones on.
     """
     (time, n, classes), dtype = log_p.shape, log_p.dtype
-    states, skips = _states(labels, blank)
+    states, skips = _states(labels, blank, dtype)
     emitted, size = _emitted(log_p, states), states.shape[1]
     members = np.arange(n)
     back = (steps[:, None] - 1 - np.arange(time)) % time  # the step of each reversed one; those too many are not read
