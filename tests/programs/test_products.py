@@ -47,10 +47,18 @@ def all_sizes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(matmul, "LEAST", 1)
     yield
     matmul._products.clear()
+    kept = getattr(products._own, "memory", None)
+    assert kept is None or kept.shape[1] == products.workspace_size(), "too little memory for the next products"
 
 
 def drawn(rng: np.random.Generator, dtype: Any, *shape: int) -> Any:
     return rng.normal(size=shape).astype(dtype)
+
+
+def use_small_blocks(patch: pytest.MonkeyPatch) -> None:
+    """Divide B into small blocks, which a workspace of its own has room for: it has none for the usual ones."""
+    patch.setattr(products, "_block_bytes", lambda: 1 << 16)
+    patch.setattr(products, "_own", local())
 
 
 def layouts(x: Any) -> list[Any]:
@@ -176,8 +184,7 @@ def test_products_are_not_added_to_memory_that_cannot_have_them() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products_of_many_rows_and_of_blocks_of_columns(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels are copied where there are many rows, and columns come in blocks that fit into a small cache."""
-    monkeypatch.setattr(products, "_block_bytes", lambda: 1 << 16)
-    monkeypatch.setattr(products, "_own", local())  # a workspace of that size, which ends with the test
+    use_small_blocks(monkeypatch)
     rng = np.random.default_rng(0)
     x, y = drawn(rng, dtype, 130, 410), drawn(rng, dtype, 410, 203)
     for a in layouts(x)[:3]:
@@ -360,7 +367,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 def check_blocks_of_threads(monkeypatch: pytest.MonkeyPatch, multiply: Callable[[], Any], expected: Any) -> None:
     """Compare a product that is divided into several blocks of columns, and among several threads."""
     with monkeypatch.context() as patch:
-        patch.setattr(products, "_block_bytes", lambda: 1 << 16)
+        use_small_blocks(patch)
         patch.setattr(threads, "LEAST", 1)
         for count in (2, 3, 8):
             matmul._products.clear()
