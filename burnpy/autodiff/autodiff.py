@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
 from burnpy.autodiff.engine import propagate
-from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, new_node, untracked
+from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, leaf_of, new_node, untracked
 from burnpy.autodiff.recording import current_mode, propagate_intercepted
 from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import Subscriptable, device_of
@@ -79,6 +79,11 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         """Wrap an inner float primitive as an untracked primitive of this backend."""
         return untracked(value if self.computing is self.inner else self.computing.lift(value))
 
+    def leaf(self, value: Value) -> Tracked:
+        """Wrap an inner float primitive as a leaf of this backend, on every level of it."""
+        whole = self.computing is self.inner and not self.inner.differentiates
+        return leaf_of(value) if whole else self.require_grad(self.lift(value))
+
     def lower(self, x: Tracked) -> Value:
         """Return the inner primitive of x, without the graph."""
         return x.value if self.computing is self.inner else self.computing.lower(x.value)
@@ -104,9 +109,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
                 f"require_grad() makes leaves, and this tensor of shape {x.shape} was computed by {x.node.operation} "
                 "from tracked ones; use retain_grad() to keep its gradient, or detach() first to start a new graph"
             )
-        leaf = untracked(self.computing.require_grad(x.value))
-        leaf.node = Leaf(leaf.value)
-        return leaf
+        return leaf_of(self.computing.require_grad(x.value))
 
     def is_require_grad(self, x: Float) -> bool:
         """Return whether x is tracked on any level of the device."""

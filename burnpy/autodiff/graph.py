@@ -233,6 +233,13 @@ def untracked(value: Any) -> Tracked:
     return out
 
 
+def leaf_of(value: Any) -> Tracked:
+    """Wrap an inner primitive as a leaf of `Autodiff`."""
+    out = untracked(value)
+    out.node = Leaf(value)
+    return out
+
+
 def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ...]]]) -> Node:
     """Create a node of class ``kind`` with any number of edges (parent, vjp, saved values), at least one."""
     node = kind()

@@ -6,7 +6,7 @@ first of its paths, and stays shared in a rebuilt tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -137,10 +137,10 @@ def own_variables(tree: Any, path: str = "") -> dict[str, Variable[Any]]:
     return own
 
 
-def new_module(cls: type[Any], fields: Mapping[str, Any], parts: tuple[str, ...], override: bool | None) -> Any:
-    """Create a module from validated fields, without calling ``__init__``."""
+def new_module(cls: type[Any], fields: dict[str, Any], parts: tuple[str, ...], override: bool | None) -> Any:
+    """Create a module from validated fields, a dict of its own, without calling ``__init__``."""
     out = object.__new__(cls)
-    vars(out).update(fields)
+    _set(out, "__dict__", fields)
     _set(out, "_parts", parts)
     _set(out, "_override", override)
     _set(out, "_cached_variables", None)
@@ -239,8 +239,8 @@ class Recipe:
         if not self._steps:
             return self._module
         variables = dict(zip(self._paths, made, strict=True))
-        for build, settings, parts in self._steps:
-            made.append(build(settings, [(name, made[k]) for name, k in parts]))
+        for build, part, numbers in self._steps:
+            made.append(build(part, numbers, made))
         _set(made[-1], "_cached_variables", variables)
         return made[-1]
 
@@ -265,16 +265,17 @@ class Recipe:
         return number
 
 
-def _build_module(module: Any, parts: list[tuple[str, Any]]) -> Any:
-    """Return a module with other parts."""
-    return new_module(type(module), {**vars(module), **dict(parts)}, module._parts, module._override)
+def _build_module(module: Any, numbers: list[tuple[str, int]], made: Sequence[Any]) -> Any:
+    """Return a module with other parts, by their numbers among those that were made."""
+    fields = dict(vars(module))
+    for name, k in numbers:
+        fields[name] = made[k]
+    return new_module(type(module), fields, module._parts, module._override)
 
 
-def _build_container(tree: Any, parts: list[tuple[Any, Any]]) -> Any:
-    """Return a tuple or dict with other members."""
-    if isinstance(tree, dict):
-        return FrozenDict({**tree, **dict(parts)})
-    members = [*tree]
-    for k, part in parts:
-        members[k] = part
-    return regrouped(tuple(members), tree)
+def _build_container(tree: Any, numbers: list[tuple[Any, int]], made: Sequence[Any]) -> Any:
+    """Return a tuple or dict with other members, as `_build_module`."""
+    members: Any = dict(tree) if isinstance(tree, dict) else [*tree]
+    for name, k in numbers:
+        members[name] = made[k]
+    return FrozenDict(members) if isinstance(tree, dict) else regrouped(tuple(members), tree)

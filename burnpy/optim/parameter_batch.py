@@ -226,8 +226,7 @@ class Repetition:
             batch.check(after, self._names, old, type(optimizer).__name__)
             updated = batch.updated(after, memory.states, self._names, self._device)
             memory.states.update({ident: state for ident, _, state in updated})
-        lift, leaf, outer = self._outer.lift, self._outer.require_grad, self._outer
-        values = [new_tensor(Tensor, outer, leaf(lift(value))) for value in after[0]]
+        values = [new_tensor(Tensor, self._outer, self._outer.leaf(value)) for value in after[0]]
         if buffers:
             known = dict(zip(self._idents, values, strict=True))
             values = [buffers[x._id]._value if x._id in buffers else known[x._id] for x in variables.values()]

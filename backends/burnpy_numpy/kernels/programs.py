@@ -231,17 +231,16 @@ def _add(w: Loops, what: str, total: str, x: Vector) -> None:
 
 def run_foreach(kernel: ForeachKernel, lists: Lists, numbers: tuple[Any, ...], owned: bool) -> tuple[list[Any], ...]:
     """Return the results of a kernel. Those after the first are in the memory of states if they are owned."""
-    count, given = len(lists[0]), [*chain(*lists)]
-    arrays = _whole(given)
-    outs: list[Any] = []
-    for k, x in enumerate(arrays[:count] * kernel.results):
-        state = arrays[k + count] if owned and count <= k < len(arrays) - count else None
-        reused = state is not None and state is given[k + count] and state.flags.writeable
-        outs.append(state if reused else np.empty(x.shape, x.dtype))
-    both, starts = arrays + outs, range(0, len(arrays) + len(outs), count)
-    columns = [both[k : k + count] for k in starts]
-    ids = np.fromiter(map(id, chain(*zip(*columns, strict=True))), np.int64, len(both))
-    kernel(ids, len(columns), tuple(map(_size, arrays[:count])), numbers)
+    columns = [*map(_whole, lists)]
+    firsts = columns[0]
+    memory: list[list[Any]] = [[None] * len(firsts)] * kernel.results
+    if owned:
+        pairs = [zip(*pair, strict=True) for pair in zip(columns, lists, strict=True)][2 : kernel.results + 1]
+        memory[1 : len(pairs) + 1] = [[x if x is y and x.flags.writeable else None for x, y in pair] for pair in pairs]
+    for states in memory:
+        columns.append([np.empty(x.shape, x.dtype) if y is None else y for x, y in zip(firsts, states, strict=True)])
+    ids = np.fromiter(map(id, chain(*zip(*columns, strict=True))), np.int64, len(firsts) * len(columns))
+    kernel(ids, len(columns), tuple(map(_size, firsts)), numbers)
     return tuple(columns[len(lists) :])
 
 

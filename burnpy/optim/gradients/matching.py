@@ -68,18 +68,18 @@ def matched(grads: Gradients[Any], model: ModuleBase[Any]) -> tuple[Tensors, dic
     values: Tensors = {}
     paths: dict[str, str] = {}
     updates: Tensors = {}
-    device = grads.device
+    device, found = grads.device, grads._values
     arrived = grads.buffer_updates if grads._updates else {}
     for path, variable in model._variables().items():
-        ident = variable._id
-        if not isinstance(variable, Param):
+        ident, value = variable._id, variable._value
+        if not variable._learned:
             if ident in arrived:
                 updates[ident] = arrived[ident]
         elif not variable._frozen:
             paths[ident] = path
-            grad = grads._values.get(grads.key(variable._value))
-            if grad is not None:
-                values[ident] = new_tensor(type(variable._value), device, grad)
+            grad = found.get(value._primitive.node)  # `key` is for the others: leaves with hooks, and errors
+            if grad is not None or (grad := found.get(grads.key(value))) is not None:
+                values[ident] = new_tensor(type(value), device, grad)
     if not values and not updates:
         raise ArgumentError(_strangers(len(grads), model, len(paths)))
     return values, paths, updates
