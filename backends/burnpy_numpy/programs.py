@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -129,16 +129,16 @@ class NumPyPrograms(ArrayBackend):
             found = _joined[key] = self._kernel_of_parts(formula, xs, numbers)
         if found is None:
             return None
-        kernel, parts = found
-        if _joins(kernel.program):
+        kernel, parts, joins = found
+        if joins:
             return tuple(kernel.outputs(parts.arrays(xs), (parts.shape,), parts.rows, parts.columns, numbers))
         outs = kernel(parts.arrays(xs), numbers, parts.rows, parts.columns)
         return tuple([out.reshape(parts.shape if out.size > 1 else ()) for out in outs])
 
     def _kernel_of_parts(
         self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...]
-    ) -> tuple[Kernel, Layout] | None:
-        """Return the kernel of `_fused_parts`, and the layout of its arrays."""
+    ) -> tuple[Kernel, Layout, bool] | None:
+        """Return the kernel of `_fused_parts`, the layout of its arrays, and whether it `_joins` them."""
         if singles := min(x.size for x in xs) == 1 and self.fuses(xs):
             shape = next(x.shape for x in xs if x.size > 1)
             extents = tuple(["full" if x.size > 1 else "column" for x in xs])
@@ -146,17 +146,17 @@ class NumPyPrograms(ArrayBackend):
         else:
             parts = _layout_of(xs)
         kernel = None if parts is None else formula_kernel(formula, xs, len(numbers), parts.extents)
-        if parts is None or kernel is None or not (singles or _joins(kernel.program)):
+        if parts is None or kernel is None:
             return None
-        return kernel, parts
+        joins = _joins(kernel.program)
+        return (kernel, parts, joins) if singles or joins else None
 
 
-_joined: dict[tuple[Any, ...], tuple[Kernel, Layout] | None] = lookup()
+_joined: dict[tuple[Any, ...], tuple[Kernel, Layout, bool] | None] = lookup()
 _MOST_JOINED = 1 << 12
 """The number of formulas and shapes from which these kernels are looked for anew."""
 
 
-@cache
 def _joins(program: Program) -> bool:
     """Return whether a program has one output, which depends on all inputs: their shapes broadcast to its."""
     steps, needed = program.instructions, set(program.outputs)

@@ -82,12 +82,13 @@ def batch_norm(
     summand = d.full(mean.shape, 0.0, x.dtype) if bias is None else bias._primitive
     formula: Any = _normalized
     scales: tuple[Any, ...] = (var._primitive, factor)
-    numbers: tuple[float, ...] = (float(number(x, eps, "batch_norm")),)
+    numbers: tuple[float, ...] = (eps if eps.__class__ is float else float(number(x, eps, "batch_norm")),)
     if math.prod(shape[2:]) < _LEAST_PLANE:
         formula, scales, numbers = _scaled, d.fused(_scale, scales, numbers), ()
     of_channels = [mean._primitive, *scales, summand]
     if len(shape) > 2:
-        of_channels = [d.reshape(value, across(shape)) for value in of_channels]
+        form = across(shape)
+        of_channels = [d.reshape(value, form) for value in of_channels]
     (out,) = d.fused(formula, (x._primitive, *of_channels), numbers)
     return x._like(out)
 

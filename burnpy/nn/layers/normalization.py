@@ -228,7 +228,7 @@ def check_channels(operation: str, shape: Any, least: int, **parts: Tensor[Any] 
     """Check the dimensions of x, and that weight and bias have one value for each channel."""
     dims_at_least(operation, "x", shape, least, "(N, channels, …)" if least == 2 else "(N, channels, length, …)")
     for name, part in parts.items():
-        if part is not None and part.shape != shape[1:2]:
+        if part is not None and part._primitive.shape != shape[1:2]:
             hint = channels_first(shape, part.shape[0], True) if part.ndim == 1 else ""
             raise ShapeError(
                 f"{operation}() got x of shape {shape}, with {shape[1]} channels, and {name} of shape "

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -163,25 +164,24 @@ def convolve(
         epilogue: what follows.
         counts: the height and width of the result, if there are more zeros after x than the padding.
     """
-    shape = weight.shape
-    longer, sizes = counts is not None, counts or window_counts(x.shape, (shape[2], shape[3]), *where)
-    if not _suits(x, weight, shape, sizes) or (bias is not None and bias.dtype is not x.dtype):
+    way, longer = _way(x.shape, weight.shape, x.dtype.char, where, groups, counts), counts is not None
+    if way is None or weight.dtype is not x.dtype or (bias is not None and bias.dtype is not x.dtype):
         return None
-    result = (len(x), shape[0], *sizes)
-    lanes = is_by_planes(x, weight, where, groups) or uses_lanes(x, result, where, groups, False)
-    swap = swap_of(x.shape, result, shape, x.itemsize, lanes)
-    if not longer and (swap is Swap.VIEWS or (swap is not None and out is None)):
+    result, swap = way.result, way.swap
+    if swap is not None and not longer and (swap is Swap.VIEWS or out is None):
         memory = None if out is None else out.reshape(result).swapaxes(2, 3)
         turned = convolve(b, swapped(x), swapped(weight), bias, pairs_swapped(where), groups, memory, epilogue)
         return None if turned is None else swapped(turned)
-    if is_by_planes(x, weight, where, groups):
+    if way.by_planes:
         by_planes = convolve_planes(b, x, weight, bias, result, where, out, epilogue)
         if by_planes is not None or longer:
             return by_planes
-    by_lanes = convolve_lanes(b, x, weight, bias, result, where, groups, False, out, epilogue)
-    if by_lanes is not None or sizes[1] < NARROW:
+    by_lanes = None
+    if way.by_lanes:
+        by_lanes = convolve_lanes(b, x, weight, bias, result, where, groups, False, out, epilogue)
+    if by_lanes is not None or result[3] < NARROW:
         return by_lanes
-    tables = windows(x.shape[1:], shape, where, groups, x.dtype.itemsize)
+    tables = windows(x.shape[1:], weight.shape, where, groups, x.itemsize)
     kernel = kernel_of(convolution, tables.forward, x.dtype, *parameters_of(epilogue))
     if kernel is None:
         return None
@@ -190,21 +190,42 @@ def convolve(
     return b._call(run_forward, kernel, tables, x, weight, bias, out, () if epilogue is None else epilogue.arrays)
 
 
+class _Way(NamedTuple):
+    """How a convolution is computed, which the shapes of its arrays say."""
+
+    result: Shape  #: the shape of the result
+    swap: Swap | None  #: how rows and columns are swapped
+    by_planes: bool
+    by_lanes: bool
+
+
+@lru_cache(maxsize=1024)
+def _way(source: Shape, weight: Shape, char: str, where: Where, groups: int, counts: Pair | None) -> _Way | None:
+    """Return how a convolution of arrays of two shapes and a dtype is computed; None without a kernel for it."""
+    x, y = (np.broadcast_to(np.empty((), char), shape) for shape in (source, weight))
+    sizes = counts or window_counts(source, (weight[2], weight[3]), *where)
+    if not _suits(x, y, weight, sizes):
+        return None
+    result = (source[0], weight[0], *sizes)
+    planes, lanes = is_by_planes(x, y, where, groups), uses_lanes(x, result, where, groups, False)
+    return _Way(result, swap_of(source, result, weight, x.itemsize, planes or lanes), planes, lanes)
+
+
 def has_kernel(x: Any, weight: Any, where: Where, groups: int, result: Pair) -> bool:
     """Return whether `convolve` has a kernel for arrays like these and a result of some height and width, if all is
     finite.
     """
-    counts = window_counts(x.shape, (weight.shape[2], weight.shape[3]), *where)
-    if result != counts:  # there are more zeros after x
-        return _suits(x, weight, weight.shape, result) and is_by_planes(x, weight, where, groups)
-    shape = (len(x), weight.shape[0], *counts)
+    longer = result != window_counts(x.shape, (weight.shape[2], weight.shape[3]), *where)  # more zeros after x
     if weight.shape[2:] == (1, 1):
-        return faster_than_product(x, weight, where, groups)
-    if not _suits(x, weight, weight.shape, counts) or has_few_windows(x, weight, where, groups):
+        return not longer and faster_than_product(x, weight, where, groups)
+    way = _way(x.shape, weight.shape, x.dtype.char, where, groups, result)
+    if way is None or weight.dtype is not x.dtype:
         return False
-    lanes = is_by_planes(x, weight, where, groups) or uses_lanes(x, shape, where, groups, False)
-    swap = swap_of(x.shape, shape, weight.shape, x.itemsize, lanes)
-    return swap is Swap.VIEWS or (swap is None and (lanes or counts[1] >= NARROW))
+    if longer:
+        return way.by_planes
+    if has_few_windows(x, weight, where, groups):
+        return False
+    return way.swap is Swap.VIEWS or (way.swap is None and (way.by_planes or way.by_lanes or result[1] >= NARROW))
 
 
 def run_weight_gradient(b: ArrayBackend, grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
