@@ -55,6 +55,9 @@ class NumPyMatmul(ArrayBackend):
             if x.ndim == 2:
                 small = 1 < x.size < 1024 > y.size > 1
                 if not small:
+                    out = kernel_product(x, y) if x.shape[1] == y.shape[0] else None
+                    if out is not None:
+                        return out
                     kernels_enabled()  # so that it is not `run`'s context alone whose arrays start at cache lines
                 try:
                     return run(_dot if small else product, x, y)  # a third of ``@``'s time when small
@@ -122,7 +125,8 @@ class NumPyMatmul(ArrayBackend):
         if not grad.size or not x.size or x.dtype is not grad.dtype:
             return None
         inputs, columns = x.shape[-1], grad.shape[-1]
-        x, grad = x.reshape((-1, inputs)), grad.reshape((-1, columns))
+        if grad.ndim != 2:
+            x, grad = x.reshape((-1, inputs)), grad.reshape((-1, columns))
         whole = x.itemsize == 2 or (inputs > 1 and x.size * columns >= LEAST)
         found: tuple[Any, Any] | None = kernel_product(x[:, : None if whole else 1].T, grad, dtype=dtype, sums=True)
         return found if found is None or whole else (self.matmul_tn(x, grad), found[1])

@@ -100,4 +100,4 @@ def _suits(shape: Shape, given: tuple[Any, ...]) -> bool:
     dtype = given[0].dtype
     if not (dtype is float32 or dtype is float64) or shape[2] < _MIN_HIDDEN or shape[0] == 0:
         return False
-    return all(x is None or x.dtype is dtype for x in given)
+    return not [x for x in given if x is not None and x.dtype is not dtype]

@@ -159,8 +159,9 @@ def propagate(
     if sums is not None:
         totals.continue_from(sums(chain(totals.at, _parents(nodes))))
     interior = _visit(inner, nodes, totals, retain_graph, targets, on_path, intercept, ready)
-    for at in totals.at:
-        totals.complete(at)
+    for at, total in totals.at.items():
+        if total.__class__ is PartialGrad:
+            totals.complete(at)
     if targets is None:
         totals.at.pop(None, None)  # the results of nodes without parents
         return totals.at
