@@ -10,12 +10,12 @@ from burnpy.nn.module import FunctionLayer, Stateless
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.generator import drawn_from
 from burnpy.tensor.levels import drawing
+from burnpy.tensor.tensor import Tensor
 from burnpy.typevars import B
 
 if TYPE_CHECKING:
     from burnpy.backend.primitives import Bool, Shape
     from burnpy.tensor.generator import Generator
-    from burnpy.tensor.tensor import Tensor
 
 _SATURATED = -1.7580993408473766
 """The value of `selu` for large negative numbers: -scale · alpha."""
@@ -219,6 +219,12 @@ class Dropout(Dropping):
     """
 
     _function = staticmethod(dropout)
+
+    def forward(self, x: Tensor[B]) -> Tensor[B]:
+        """Apply dropout; the output has the shape of x."""
+        if x.__class__ is Tensor and not (self.p and self.trains_on(x)):  # without the calls of what does nothing
+            return x
+        return super().forward(x)
 
 
 class Dropout1d(Dropping):

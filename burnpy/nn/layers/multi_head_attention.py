@@ -325,8 +325,8 @@ class MultiHeadAttention(AttentionProjections[B]):
         first: int | IntTensor[B] = 0 if cache is None else cache.offset()
         length = None if cache is None else cache.longest(query.shape[1])
         start = first if offset is None else offset
+        self._check("query", query)
         if isinstance(key, KeyValueCache):
-            self._check("query", query)
             if value is not None:
                 raise ArgumentError("MultiHeadAttention() got values beside projected keys, which have their values")
             check_kept("projected keys", key, query.shape, self._key_heads, self._head_size)
@@ -334,8 +334,6 @@ class MultiHeadAttention(AttentionProjections[B]):
             return self._placed(q, self.q_norm, start), key.key, key.value
         key = query if key is None else key
         value = key if value is None else value
-        for name, x in (("query", query), ("key", key), ("value", value)):
-            self._check(name, x)
         if query is key and key is value:
             every, both = self._heads(self._projected(query)), self.heads + self._key_heads
             v = every[:, both:]
@@ -344,6 +342,8 @@ class MultiHeadAttention(AttentionProjections[B]):
                 return turned[:, : self.heads], turned[:, self.heads :], v
             q, k = every[:, : self.heads], every[:, self.heads : both]
         else:
+            for name, x in (("key", key), ("value", value)):
+                self._check(name, x)
             q = self._heads(self._projected(query, 0, wide))
             k, v = self._keys_and_values(key, value)
         return self._placed(q, self.q_norm, start, length), self._placed(k, self.k_norm, first, length), v
