@@ -107,7 +107,7 @@ def train(device: Autodiff[I] | type[Autodiff[I]], steps: int, seed: int, length
     optim = AdamW(
         betas=(0.9, 0.98),
         weight_decay=WEIGHT_DECAY,
-        groups=[Group(lambda path, param: len(param.shape) < 2, weight_decay=0.0)],
+        groups=[Group(lambda path, param: param.ndim < 2, weight_decay=0.0)],
     )
     schedule = OneCycleLr(LEARNING_RATE, max(steps, 2), rising=0.1)
     test = windows(held_out, 128).inner()

@@ -13,6 +13,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import ArgumentError
+from burnpy.backend.lazy import lazy_attributes
 from burnpy.distributions.parameters import (
     CHOLESKY_FACTOR,
     LOGIT,
@@ -339,3 +340,7 @@ def learned_onto(bound: Constraint, given: Given[B]) -> Param[B] | Constrained[B
         return Param(value)
     bijection = _ONTO.get(bound)
     return given if bijection is None else Constrained(bijection, Param(bijection.inverse(value)))
+
+
+if not TYPE_CHECKING:  # type checkers see only the names above
+    __getattr__ = lazy_attributes(__name__, {})[0]

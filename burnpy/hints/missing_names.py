@@ -174,6 +174,7 @@ _PACKAGES = {
     "burnpy.func": (torch_packages.FUNC, torch_public_names.FUNC),
     "burnpy.fft": (torch_packages.FFT, torch_public_names.FFT),
     "burnpy.distributions": (torch_packages.DISTRIBUTIONS, ""),
+    "burnpy.distributions.bijections": (torch_packages.DISTRIBUTIONS, ""),
     "burnpy.linalg": (torch_packages.LINALG, torch_public_names.LINALG),
     "burnpy.special": (torch_packages.SPECIAL, torch_public_names.SPECIAL),
     "burnpy.autodiff": (torch_packages.AUTODIFF, ""),
@@ -314,6 +315,8 @@ def _of_object(owner: object, name: str) -> str:
     value = vars(type(owner)).get("value") or getattr(type(owner), "value", None)
     if value is not None and hasattr(type(getattr(owner, "value", None)), name):
         return f", but its tensor has: .value.{name}"
+    if value is not None and (row := row_of(name)) is not None:
+        return advice(row).replace("; write", "; with x = param.value write", 1)
     known = [each for each in [*getattr(owner, "__dict__", ()), *dir(type(owner))] if not each.startswith("_")]
     suggestion = meant(name, known)
     return f"; did you mean {suggestion}?" if suggestion else ""

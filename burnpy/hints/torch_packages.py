@@ -309,6 +309,7 @@ SigmoidTransform | bijections.Sigmoid
 SoftplusTransform | bijections.Softplus
 StickBreakingTransform | bijections.StickBreaking
 TanhTransform | bijections.Tanh
+transforms | bijections
 biject_to | Distribution.trainable | it holds parameters by bijections
 transform_to | Distribution.trainable | it holds parameters by bijections
 constraints | – | each distribution checks its parameters, and messages name the constraint

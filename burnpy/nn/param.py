@@ -93,6 +93,11 @@ class Variable(Subscriptable, Generic[B]):
         return self._value.shape  # type: ignore[no-any-return]  # a tensor's
 
     @property
+    def ndim(self) -> int:
+        """The number of dimensions of the tensor."""
+        return len(self.shape)
+
+    @property
     def dtype(self) -> DType:
         """The dtype of the tensor."""
         return self._value.dtype  # type: ignore[no-any-return]  # a tensor's

@@ -385,6 +385,7 @@ class Transforms(ModuleBase[B]):
             raise ModuleError(
                 f"with_values() got the id {unknown[0]}, which {type(self).__name__} does not hold"
                 + (f", nor {len(unknown) - 1} more" if unknown[1:] else "")
+                + "; for values by path write with_state(values)"
             )
         return renewed
 

@@ -380,7 +380,7 @@ def _gradients(operation: str, leaf: Any, grads: Any) -> Any:
 
 
 _REMOVED = {
-    "create_graph": "burnpy.func.grad(f)(x) has a gradient, as have those on Autodiff[Autodiff[B]]",
+    "create_graph": "to differentiate a gradient, compute it by burnpy.func.grad(f)(x), or on Autodiff[Autodiff[B]]",
     "inputs": "burnpy.autodiff.backward(tensors, inputs=[x]) does",
     "grad_tensors": "the gradients to start from are the second argument, gradients",
     "is_grads_batched": "burnpy.func.jacobian computes many rows at once, and burnpy.func.vmap any pullback",

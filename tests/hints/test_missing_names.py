@@ -171,6 +171,12 @@ def test_packages_say_what_to_write(package: str, theirs: list[str]) -> None:
         (burnpy.nn.functional, "multi_head_attention_forward", "write burnpy.nn.MultiHeadAttention"),
         (burnpy, "doc", "burnpy has no doc"),
         (burnpy.nn.functional, "clip", "burnpy.nn.functional has no clip; write x.clamp(low, high)"),
+        (burnpy.distributions, "transforms", "burnpy.distributions has no transforms; write bijections"),
+        (
+            burnpy.distributions.bijections,
+            "TanhTransform",
+            "burnpy.distributions.bijections has no TanhTransform; write bijections.Tanh",
+        ),
         (burnpy.distributions, "MixtureSameFamily", "burnpy.distributions has no MixtureSameFamily; write Mixture"),
         (
             burnpy.distributions,

@@ -95,7 +95,7 @@ CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: F.embedding(i, x, sparse=True), "embedding() does not take sparse; gradients are dense"),
     (
         lambda x, i, b: x.sum().backward(create_graph=True),
-        "backward() takes no argument create_graph; burnpy.func.grad(f)(x)",
+        "backward() takes no argument create_graph; to differentiate a gradient, compute it by burnpy.func.grad(f)(x)",
     ),
     (lambda x, i, b: functions.stack(arrays=[x, x]), "stack() does not take arrays; it is called tensors here"),
     (lambda x, i, b: functions.mse_loss(x, x, size_average=True), 'use reduction="mean", "sum" or "none"'),

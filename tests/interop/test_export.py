@@ -471,6 +471,7 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     refused(ArgumentError, "did you mean 'x'", model, (x,), tmp_path, dynamic={"xs": {0: "n"}})
     for wrong in ([0], {0: 3}):
         refused(ArgumentError, "expected the names of dimensions", model, (x,), tmp_path, dynamic={"x": wrong})
+    refused(ArgumentError, r"write {'x': {0: 'n'}}", model, (x,), tmp_path, dynamic={0: "n"})
     refused(ArgumentError, "names dimension 2 of 'x'", model, (x,), tmp_path, dynamic={"x": {2: "n"}})
     refused(ArgumentError, "for sizes 2 and 8", model, (x,), tmp_path, dynamic={"x": {0: "n", 1: "n"}})
     refused(ArgumentError, "opset=3", model, (x,), tmp_path, opset=3)

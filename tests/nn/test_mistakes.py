@@ -333,6 +333,7 @@ def test_sequential_says_how_it_is_called() -> None:
         (Sequential(Relu()), "append", r"Sequential\(\*model, layer\)"),
         (burnpy.optim.Adam(), "zero_grad", r"Adam has no zero_grad; gradients are not stored"),
         (burnpy.optim.Adam(), "param_groups", "pass the rate to each step"),
+        (LAYER.weight, "dim", r"Param has no dim; with x = param\.value write x\.ndim"),
         (LAYER.weight, "grad", r"Param has no grad; .*loss\.backward\(\) returns them"),
         (LAYER.weight, "relu", r"Param has no relu, but its tensor has: \.value\.relu"),
         (LAYER.weight, "rleu", "Param has no rleu"),

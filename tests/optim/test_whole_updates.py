@@ -158,7 +158,7 @@ def test_states_of_another_shape_are_refused() -> None:
 def test_muon_leaves_other_parameters_to_another_optimizer() -> None:
     model: Any = Sequential(Linear(6, 9, device=Train), Tanh(), Linear(9, 4, device=Train))
     x, muon, adam = Tensor[Train].ones((2, 6)), Muon(), AdamW()
-    others = {path for path, param in model.named_params().items() if len(param.shape) != 2}
+    others = {path for path, param in model.named_params().items() if param.ndim != 2}
     with pytest.raises(ShapeError, match=r"Muon steps matrices, got a parameter of shape \(9,\)"):
         muon.step(0.1, model, model(x).sum().backward())
     grads = GradientsParams.from_grads(model(x).sum().backward(), model)

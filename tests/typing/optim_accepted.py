@@ -18,6 +18,7 @@ from burnpy.optim import (
     CosineLr,
     GradientsAccumulator,
     GradientsParams,
+    GradScaler,
     Group,
     LrSchedule,
     Optimizer,
@@ -91,6 +92,9 @@ assert_type(GradientsParams.from_module(balanced), GradientsParams[NumPy])
 assert_type(clip_by_value(grads, 1.0), Gradients[NumPy])
 assert_type(clip_by_norm(by_param, 1.0), GradientsParams[NumPy])
 assert_type(clip_by_global_norm(by_param, 1.0, error_if_nonfinite=True), GradientsParams[NumPy])
+
+# A scaled loss is of the class of the loss.
+assert_type(GradScaler(NumPy).scale(model(x).sum()), Tensor[Autodiff[NumPy]])
 
 accumulator = GradientsAccumulator[NumPy]()
 accumulator = accumulator.add(by_param, weight=4).add(by_param)

@@ -17,7 +17,7 @@ from burnpy.tensor.call_errors import Explaining, refuse_attribute
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import levels_of, plain_device
 from burnpy.tensor.tensor import IntTensor, Tensor
-from burnpy.typevars import B
+from burnpy.typevars import B2, B
 
 _SMALLEST, _LARGEST = 2.0**-149, 2.0**127
 """The powers of two between which a scale is, a float32."""
@@ -99,7 +99,7 @@ class GradScaler(Subscriptable, Generic[B], metaclass=Explaining):
         scale: Tensor[B] = self._current[0]
         return scale.item()
 
-    def scale(self, loss: Tensor[Any]) -> Tensor[Any]:
+    def scale(self, loss: Tensor[B2]) -> Tensor[B2]:
         """Return the loss multiplied by the scale.
 
         Args:
@@ -117,7 +117,7 @@ class GradScaler(Subscriptable, Generic[B], metaclass=Explaining):
             raise DeviceError(f"GradScaler.scale() got a loss on {given.device}; the scale is on {self.device}")
         for level in reversed(levels_of(given.device)):
             scale = Tensor.from_inner(scale, device=level)
-        scaled: Tensor[Any] = given * scale
+        scaled: Tensor[B2] = given * scale
         return scaled
 
     def unscale(self, grads: GradientsParams[B]) -> tuple[GradientsParams[B], Self]:

@@ -31,7 +31,7 @@ class Muon(Optimizer):
     A matrix is (inputs, outputs), as the weight of a `burnpy.nn.Linear`. Other parameters, and embeddings and the last
     layer, take another optimizer, in a step of its own from the same gradients::
 
-        others = {path for path, param in model.named_params().items() if len(param.shape) != 2}
+        others = {path for path, param in model.named_params().items() if param.ndim != 2}
         grads = GradientsParams.from_grads(loss.backward(), model)
         model = muon.step(0.02, model, grads.without(others))
         model = adam.step(3e-4, model, grads.without(model.named_params().keys() - others))
@@ -107,7 +107,7 @@ class Muon(Optimizer):
             ShapeError: a parameter is not a matrix.
         """
         for param in params:
-            if len(param.shape) != 2:
+            if param.ndim != 2:
                 raise ShapeError(
                     f"Muon steps matrices, got a parameter of shape {param.shape}; leave it out with "
                     "grads.without(paths), and step it with another optimizer, such as AdamW"
