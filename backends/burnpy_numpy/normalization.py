@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,15 @@ from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import in_order
 from burnpy_numpy.cpu_threads import BLOCK, shared
-from burnpy_numpy.kernels.kernel import LEAST, family_kernels
+from burnpy_numpy.kernels.kernel import LEAST, contiguous, family_kernels, operation_kernel
 from burnpy_numpy.programs import row_plan
 from burnpy_numpy.reduction import row
 
+if TYPE_CHECKING:
+    from burnpy_numpy.kernels.launch import Kernel
+
+_CACHED = 1 << 18
+"""The number of elements from which matrices, with their transposes, do not fit in the cache."""
 _LONG = 8192
 """The longest group: longer sums would be less accurate than NumPy's pairwise summation."""
 
@@ -42,6 +47,11 @@ class NumPyNormalization(ArrayBackend):
             out, mean, var = kernel.outputs((x, weight, bias), (shape, small, small), rows, columns)
             if _finite(var):
                 return out, mean, var
+        elif dims == (0,) and (of_columns := _kernel_of_columns("normalize", eps, x, weight, bias)):
+            (rows, columns), small = shape, (1, shape[1])
+            out, mean, var = of_columns.outputs((x.T, weight, bias), (shape[::-1], small, small), columns, rows)
+            if _finite(var):
+                return contiguous(out.T), mean, var
         return super().normalize(x, weight, bias, dims, eps)
 
     def normalize_backward(
@@ -51,10 +61,14 @@ class NumPyNormalization(ArrayBackend):
         shapes = (grad.shape, x.shape, weight.shape, mean.shape, var.shape)
         dtypes = (grad.dtype, x.dtype, weight.dtype, mean.dtype, var.dtype)
         plan = row_plan(("normalize_backward", _BACKWARD, ((1,), eps), dims, *shapes, *dtypes))
-        if plan is None or not _finite(var):
-            return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
-        grad_x, grad_weight, grad_bias = plan[0](xs, (), plan[1], plan[2])
-        return grad_x.reshape(shapes[1]), grad_weight.reshape(shapes[2]), grad_bias.reshape(shapes[2])
+        if plan is not None and _finite(var):
+            grad_x, grad_weight, grad_bias = plan[0](xs, (), plan[1], plan[2])
+            return grad_x.reshape(shapes[1]), grad_weight.reshape(shapes[2]), grad_bias.reshape(shapes[2])
+        if dims == (0,) and (kernel := _kernel_of_columns("normalize_backward", eps, *xs)) and _finite(var):
+            turned = grad.T, x.T, weight, mean, var
+            grad_x, grad_weight, grad_bias = kernel(turned, (), x.shape[1], x.shape[0])
+            return contiguous(grad_x.T), grad_weight.reshape(shapes[2]), grad_bias.reshape(shapes[2])
+        return super().normalize_backward(grad, x, weight, mean, var, dims, eps)
 
     def rms_norm(self, x: Any, weight: Any, dims: Dims, eps: float) -> Any:
         plan = row_plan(("rms_norm", _FORWARD[:2], ((1,), eps), dims, x.shape, weight.shape, x.dtype, weight.dtype))
@@ -95,6 +109,18 @@ class NumPyNormalization(ArrayBackend):
         if are_channels(x, weight, dims):
             return _channels_backward(grad, x, weight, mean, var, eps)
         return super()._normalize_backward(grad, x, weight, mean, var, dims, eps)
+
+
+def _kernel_of_columns(name: str, eps: float, *xs: Any) -> Kernel | None:
+    """Return the kernel for columns of matrices, which are rows of their transposes; None for large or other arrays."""
+    x, dtype = xs[0], xs[0].dtype
+    columns = x.shape[-1]
+    if x.ndim != 2 or not LEAST <= x.size < _CACHED or not (dtype is float32 or dtype is float64):
+        return None
+    if any(other.dtype is not dtype or other.shape not in (x.shape, (columns,), (1, columns)) for other in xs):
+        return None
+    extents = tuple(["full" if other.size == x.size else "column" for other in xs])
+    return operation_kernel(name, extents, dtype, ((1,), eps))
 
 
 def _finite(x: Any) -> bool:

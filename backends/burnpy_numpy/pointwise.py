@@ -48,6 +48,7 @@ from burnpy_numpy.numpy_calls import (
     quietly,
     run,
     selected,
+    spread,
 )
 from burnpy_numpy.reduction import extreme_of_rows, in_memory_order
 from burnpy_numpy.special import NumPyArithmetic
@@ -82,10 +83,7 @@ class Layout(NamedTuple):
         """Return the operands, expanded where they have to be."""
         if self.spread is None:
             return operands
-        return [
-            array if to is None else np.ascontiguousarray(np.broadcast_to(array, to))
-            for array, to in zip(operands, self.spread, strict=True)
-        ]
+        return [array if to is None else spread(array, to) for array, to in zip(operands, self.spread, strict=True)]
 
 
 @lru_cache(maxsize=1024)

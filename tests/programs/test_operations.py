@@ -134,6 +134,12 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
         ),
         ("group_normalization_backward",),
     ),
+    "batch norm of a matrix": ("normalize", (x(70, 90), x(90), x(90), (0,), 0.1), ("normalize",)),
+    "batch norm of a matrix, backward": (
+        "normalize_backward",
+        (x(70, 90), x(70, 90), x(90), x(1, 90), x(1, 90, low=0.5), (0,), 0.1),
+        ("normalize_backward",),
+    ),
     "group norm": (
         "normalize",
         (x(12, 3, 5, 41), x(3, 5, 1), x(3, 5, 1), (2, 3), 0.1),

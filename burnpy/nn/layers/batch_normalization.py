@@ -67,7 +67,7 @@ def batch_norm(
      [ 1.  1.]]
     """
     if training:
-        return batch_normed(x, weight, bias, eps=eps).output
+        return batch_moments(x, weight, bias, eps)[0]
     if running_mean is None or running_var is None:
         raise ArgumentError(
             "batch_norm() got no running statistics; pass training=True to use the statistics of the batch"
