@@ -340,6 +340,18 @@ def test_numbers_of_elements_of_all_sizes(tmp_path: Path) -> None:
         sizes_agree(path, [(1, 2, 4, 4)], {"x": {2: "h"}})
 
 
+def test_sizes_of_which_a_model_takes_few(tmp_path: Path) -> None:
+    """The second half of 4, 5, 8 or 9 rows can be halved again; it is two rows for the example and those next to it."""
+    halves = node("Split", ["x"], ["a", "b"], axis=2, num_outputs=2)
+    whole = graph(
+        [halves, node("SpaceToDepth", ["b"], ["y"], blocksize=2)],
+        [info("x", FLOAT, [1, 1, "h", 4])],
+        [info("a", FLOAT), info("y", FLOAT)],
+    )
+    path = written(tmp_path / "a.onnx", whole, 18)
+    sizes_agree(path, [(1, 1, h, 4) for h in (5, 4, 8, 9, 12, 17)], {"x": {2: "h"}})
+
+
 def test_backward_slices_that_start_before_the_first_element(tmp_path: Path) -> None:
     """A Slice takes the first element then, and Python's none."""
     names = {"start": -4, "end": -(2**31), "axis": 0, "step": -1}

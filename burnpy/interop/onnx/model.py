@@ -22,8 +22,8 @@ from burnpy.interop.onnx.operators.control_flow import Graph, run
 from burnpy.interop.onnx.operators.table import WHOLE_NODE, Conditional, rule_of
 from burnpy.interop.onnx.operators.whole_nodes import nonzero
 from burnpy.interop.onnx.reader import BUFFERS, read
-from burnpy.interop.onnx.sizes import LOOPS, Size, Symbols, symbols_of
-from burnpy.interop.onnx.tracing import Inputs, MissingResultError, Trace, UnknownSizeError, inputs_of, traces
+from burnpy.interop.onnx.sizes import LOOPS, Size, Symbols, UnknownSizeError, symbols_of
+from burnpy.interop.onnx.tracing import Inputs, MissingResultError, Trace, inputs_of, traces
 from burnpy.nn.module import Module, rebound
 from burnpy.nn.param import Buffer, Param
 from burnpy.record.safetensors_file import write_all

@@ -143,6 +143,10 @@ class DifferError(Exception):
         self.recording = recording
 
 
+class UnknownSizeError(Exception):
+    """No expression is found for a size: more recordings may show one. It has the error that says so."""
+
+
 def _require_same(values: Sequence[Any], of: Callable[[Any], Any]) -> None:
     first = of(values[0])
     for k, value in enumerate(values):

@@ -14,12 +14,12 @@ import numpy as np
 from burnpy.backend.decorators.recorded import Decomposes, RecordedDevices
 from burnpy.backend.errors import ArgumentError, BurnpyError, ExportError, KindError, RecordingError
 from burnpy.backend.functions import signature
-from burnpy.backend.plans.recording import Node, Recording, Ref, refs_in
+from burnpy.backend.plans.recording import Recording, refs_in
 from burnpy.func.compiling.compilation import Compiled
 from burnpy.func.compiling.recorded_calls import Call, OutputLeaf, record_call
 from burnpy.func.pytree import flatten, paths
 from burnpy.interop.onnx.operators.whole_nodes import Counts, counts
-from burnpy.interop.onnx.sizes import Size, Symbols
+from burnpy.interop.onnx.sizes import Symbols
 from burnpy.nn.module import Module
 from burnpy.tensor.tensor_base import TensorBase
 
@@ -109,6 +109,8 @@ _MOST = 32
 """The largest number of sizes next to each other that a model is recorded with."""
 _APART = 8
 """The number of sizes whose quotients are next to each other."""
+_FEWEST, _NEAR = 4, 17
+"""The number of sizes that a model is recorded with at least, and how far from the example others are searched."""
 
 
 class _Recordings:
@@ -190,6 +192,15 @@ class _Recordings:
             sizes += [size + unit * divided * (k - below) for k in range(_APART + 1)]
         return [n for n in dict.fromkeys(sizes) if n > 1] or [size]
 
+    def complete(self, name: str) -> None:
+        """Record the model with more sizes of one symbol, if it took few: in them, a rounded size may be constant."""
+        near = (n for k in range(1, _NEAR) for n in (self.base[name] - k, self.base[name] + k) if n > 1)
+        while len(taken := {trace.sizes[name] for trace in self.traces}) < _FEWEST:
+            size = next((n for n in near if n not in taken), None)
+            if size is None:
+                return
+            self._takes(name, size)
+
     def _divided(self, name: str) -> float:
         """Return the largest number by which the model divides a size, given the last recording, of another size."""
         first, other = self.traces[0], self.traces[-1]
@@ -232,6 +243,8 @@ def traces(
         for name, sizes in others.items():
             for size in sizes:
                 made.record({**made.base, name: size})
+    for name in others:
+        made.complete(name)
     return made.traces
 
 
@@ -291,37 +304,6 @@ class MissingResultError(Exception):
     def __init__(self, operation: str) -> None:
         super().__init__(operation)
         self.operation = operation
-
-
-class UnknownSizeError(Exception):
-    """No expression is found for a size: more recordings may show one. It has the error that says so."""
-
-
-def fixed_results(
-    nodes: Sequence[Node], shapes: Mapping[int, tuple[Any, ...]], devices: Sequence[Any]
-) -> list[list[Any]] | None:
-    """Return the results of an operation in each recording if nothing has elements that could change them, else None.
-
-    Runtimes refuse many an operator without elements, or return 0 as the mean of none.
-    """
-    first, results = nodes[0], list(refs_in(nodes[0].results))
-    given = list(refs_in(first.args))
-    if any(isinstance(size, Size) for ref in (*given, *results) for size in shapes[ref.number]) or first.effect:
-        return None
-    if results and all(0 in ref.shape for ref in results):
-        return [[np.empty(ref.shape, ref.dtype)] * len(nodes) for ref in results]
-    if not given or first.name == "nested" or not all(0 in ref.shape for ref in given):
-        return None
-    found = [getattr(d, node.name)(*_without_elements(node.args, d)) for d, node in zip(devices, nodes, strict=True)]
-    rows = [x if isinstance(x, (tuple, list)) else [x] for x in found]
-    return [[d.to_numpy(x) for d, x in zip(devices, column, strict=True)] for column in zip(*rows, strict=True)]
-
-
-def _without_elements(x: Any, device: Any) -> Any:
-    """Return an argument of a node with arrays for values."""
-    if type(x) in (tuple, list):
-        return type(x)([_without_elements(member, device) for member in x])
-    return device.from_numpy(np.empty(x.shape, x.dtype)) if x.__class__ is Ref else x
 
 
 def captured(function: Any) -> dict[str, Any]:

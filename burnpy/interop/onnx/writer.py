@@ -18,9 +18,11 @@ from burnpy.backend.schema import Algebra
 from burnpy.interop.onnx.operators.control_flow import blocks_written, names_read, rename
 from burnpy.interop.onnx.operators.elementwise import write_complex, write_imag, write_real
 from burnpy.interop.onnx.operators.table import REFUSED, WIDE, Conditional, Operand, common_dtype, rule_of
+from burnpy.interop.onnx.operators.whole_nodes import fixed_results
 from burnpy.interop.onnx.sizes import (
     DifferError,
     Size,
+    UnknownSizeError,
     Varying,
     expression_of,
     merged,
@@ -28,7 +30,7 @@ from burnpy.interop.onnx.sizes import (
     merged_size,
     power_of,
 )
-from burnpy.interop.onnx.tracing import MissingResultError, Trace, UnknownSizeError, fixed_results
+from burnpy.interop.onnx.tracing import MissingResultError, Trace
 
 
 class Writer:
@@ -159,10 +161,8 @@ class Writer:
 
     def _constant_of(self, ref: Ref) -> str:
         """Return the name of a constant of the recordings."""
-        both = zip(self._traces, self._recordings, strict=True)
-        return self.same_array(
-            [np.asarray(trace.device.to_numpy(recording.constants[ref.number])) for trace, recording in both]
-        )
+        pairs = zip(self._traces, self._recordings, strict=True)
+        return self.same_array([np.asarray(t.device.to_numpy(r.constants[ref.number])) for t, r in pairs])
 
     def same_array(self, arrays: Sequence[Any]) -> str:
         """Return the name of a constant, given the one of each recording; a few numbers may vary with sizes."""
@@ -170,7 +170,7 @@ class Writer:
         if (numbers := merged_numbers(arrays)) is not None:
             parts = [self.node("Unsqueeze", self.constant(x, first.dtype), self.sizes((0,))) for x in numbers]
             return str(self.node("Reshape", self.node("Concat", *parts, axis=0), self.sizes(first.shape)))
-        if any(a.shape != first.shape or a.tobytes() != first.tobytes() for a in arrays[1:]):
+        if any(a.shape != first.shape or a.tobytes() != first.tobytes() for a in arrays):
             raise self.error(
                 "it computes with an array of NumPy that differs with the sizes of its inputs; compute it from "
                 "tensors, as with IntTensor.arange(x.shape[0], device=x.device)"

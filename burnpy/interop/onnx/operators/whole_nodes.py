@@ -15,9 +15,10 @@ import numpy as np
 
 from burnpy.backend.decorators.recorded import Recorded
 from burnpy.backend.dtypes import kind_of
-from burnpy.backend.plans.recording import Recording, Ref, refs_in
+from burnpy.backend.plans.recording import Node, Recording, Ref, refs_in
 from burnpy.backend.primitives import DType, Shape, Value
 from burnpy.interop.onnx.operators.table import CLASSES, HOST, SHAPED, WHOLE, Bound, GraphWriter, Operand, tensor
+from burnpy.interop.onnx.sizes import Size
 from burnpy.tensor.tensor_base import new_tensor
 
 Form = tuple[str, Sequence[Any], Mapping[str, Any]]
@@ -214,3 +215,30 @@ _FORMS: Mapping[str, Callable[..., Form | None]] = {
     "RoiAlign": _regions,
 }
 WHOLE.update({kind: kept(form) for kind, form in _FORMS.items()})
+
+
+def fixed_results(
+    nodes: Sequence[Node], shapes: Mapping[int, tuple[Any, ...]], devices: Sequence[Any]
+) -> list[list[Any]] | None:
+    """Return the results of an operation in each recording if nothing has elements that could change them, else None.
+
+    Runtimes refuse many an operator without elements, or return 0 as the mean of none.
+    """
+    first, results = nodes[0], list(refs_in(nodes[0].results))
+    given = list(refs_in(first.args))
+    if any(isinstance(size, Size) for ref in (*given, *results) for size in shapes[ref.number]) or first.effect:
+        return None
+    if results and all(0 in ref.shape for ref in results):
+        return [[np.empty(ref.shape, ref.dtype)] * len(nodes) for ref in results]
+    if not given or first.name == "nested" or not all(0 in ref.shape for ref in given):
+        return None
+    found = [getattr(d, node.name)(*_without_elements(node.args, d)) for d, node in zip(devices, nodes, strict=True)]
+    rows = [x if isinstance(x, (tuple, list)) else [x] for x in found]
+    return [[d.to_numpy(x) for d, x in zip(devices, column, strict=True)] for column in zip(*rows, strict=True)]
+
+
+def _without_elements(x: Any, device: Any) -> Any:
+    """Return an argument of a node with arrays for values."""
+    if type(x) in (tuple, list):
+        return type(x)([_without_elements(member, device) for member in x])
+    return device.from_numpy(np.empty(x.shape, x.dtype)) if x.__class__ is Ref else x
