@@ -353,13 +353,13 @@ def test_sizes_of_which_a_model_takes_few(tmp_path: Path) -> None:
 
 
 def test_backward_slices_that_start_before_the_first_element(tmp_path: Path) -> None:
-    """A Slice takes the first element then, and Python's none."""
-    names = {"start": -4, "end": -(2**31), "axis": 0, "step": -1}
-    bounds = [held(name, np.array([n])) for name, n in names.items()]
-    whole = graph(
-        [node("Slice", ["x", *names], ["y"])], [info("x", FLOAT, [3, 4])], [info("y", FLOAT)], initializer=bounds
-    )
-    agree(written(tmp_path / "a.onnx", whole, 18), X)
+    """A Slice takes the first element then, and Python's none; and its end may be the largest int."""
+    numbers = {"four": -4, "one": -1, "axis": 0, "least": -(2**31), "most": 2**63 - 1}
+    bounds = [held(name, np.array([n])) for name, n in numbers.items()]
+    rows = [("four", "least"), ("one", "most")]
+    nodes = [node("Slice", ["x", *row, "axis", "one"], [f"y{k}"]) for k, row in enumerate(rows)]
+    outputs = [info("y0", FLOAT), info("y1", FLOAT)]
+    agree(written(tmp_path / "a.onnx", graph(nodes, [info("x", FLOAT)], outputs, initializer=bounds), 18), X)
     x = Tensor[NumPy].from_data(np.arange(6, dtype=np.float32))
     onnx.export(lambda x: (x[-4::-1], x[-2:-5:-2]), (x,), tmp_path / "b.onnx", dynamic={"x": {0: "n"}})
     for n in range(1, 7):
@@ -429,7 +429,17 @@ def test_padding_by_own_elements_is_written_for_all_sizes(mode: str, tmp_path: P
                   initializer=[held("p", np.array([0, 3, 1, 2]))])  # fmt: skip
     path = written(tmp_path / "a.onnx", inner, 20)
     agree(path, X)
-    sizes_agree(path, [(3, 5), (2, 4), (4, 12)], {"x": {0: "b", 1: "l"}})
+    sizes_agree(path, [(3, 5), (2, 4), (4, 12), *[(1, 1)] * (mode == "wrap")], {"x": {0: "b", 1: "l"}})
+    if mode == "wrap":  # several times around
+        agree(path, X[:1, :1])
+
+
+def test_an_output_that_is_a_constant_of_a_recording(tmp_path: Path) -> None:
+    nodes = [node("Size", ["x"], ["n"]), node("CastLike", ["n", "i"], ["count"]), node("ReduceMax", ["count"], ["y"])]
+    inputs = [info("x", FLOAT, ["b", 4]), info("i", INT, [1])]
+    path = written(tmp_path / "a.onnx", graph(nodes, inputs, [info("y", INT)]), 20)
+    agree(path, X, np.array([1]))
+    sizes_agree(path, [(3, 4), (7, 4)], {"x": {0: "b"}}, np.array([1]))
 
 
 @pytest.mark.parametrize(("power", "weights"), [(2.0, 0), (3.0, 0), (2.5, 1)])

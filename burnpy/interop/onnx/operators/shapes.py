@@ -138,6 +138,9 @@ def tile(x: Value, repeats: Ints) -> Value:
     return x.repeat(*repeats)
 
 
+_WHOLE = (2**31 - 1, 2**63 - 1)  # the ends that onnxruntime takes for the last element, backward for the first
+
+
 @operator("Slice")
 def slice_(x: Value, starts: Ints = (), ends: Ints = (), axes: Ints | None = None, steps: Ints | None = None) -> Value:
     """Cut a part out of x; bounds beyond its ends are its ends, and a backward start before the first element is it."""
@@ -145,7 +148,7 @@ def slice_(x: Value, starts: Ints = (), ends: Ints = (), axes: Ints | None = Non
     for k, dim in enumerate(range(len(starts)) if axes is None else axes):
         start, end, step, size = starts[k], ends[k], 1 if steps is None else steps[k], x.shape[dim]
         if step < 0 < size:
-            start, end = max(start, -size), None if end < -size else end
+            start, end = max(start, -size), None if end < -size or end in _WHOLE else end
         key[dim % x.ndim] = slice(start, end, step)
     return x[tuple(key)] if key else x
 
@@ -157,7 +160,7 @@ def pad(
     value: Scalar = None,
     axes: Ints | None = None,
     *,
-    mode: str = "constant",
+    mode: Any = "constant",
     paddings: tuple[int, ...] = (),
 ) -> Value:
     """Pad, or cut for negative numbers."""
@@ -169,15 +172,17 @@ def pad(
     x = x[tuple([slice(a, n - b) for (a, b), n in zip(cuts, x.shape, strict=True)])] if np.any(cuts) else x
     constant = value or 0.0
     how: Any = {"value": constant} if mode == "constant" else {"mode": _PADS[mode]}
-    sizes, inside = [n for pair in ends[::-1] for n in pair], np.max(ends, 1, initial=0) < x.shape
-    if isinstance(x, Tensor) and (mode == "constant" or inside.all() or innermost(x.device).sizes_vary):
+    inside = mode != "wrap" and (innermost(x.device).sizes_vary or np.all(np.max(ends, 1, initial=0) < x.shape))
+    if isinstance(x, Tensor) and (mode == "constant" or inside):
+        sizes = [n for pair in ends[::-1] for n in pair]
         return functional.pad(x, sizes, **how) if any(sizes) else x
     for dim, around in enumerate(ends):
         if mode == "constant":
             x = _between(x, dim, around, bool(constant) if x.dtype.kind == "b" else int(constant))
         elif any(around):
-            kind: Any = mode
-            x = x.index_select(dim, tensor(np.pad(np.arange(x.shape[dim]), around, kind), x.device))
+            n = x.shape[dim]
+            places = (arange(n + sum(around), x.device) - around[0]).remainder(n)
+            x = x.index_select(dim, places if mode == "wrap" else tensor(np.pad(np.arange(n), around, mode), x.device))
     return x
 
 
@@ -252,8 +257,7 @@ def gather(x: Value, index: Value, *, axis: int = 0) -> Value:
 @operator("GatherElements")
 def gather_elements(x: Value, index: Value, *, axis: int = 0) -> Value:
     """Select elements along an axis."""
-    dim = axis % x.ndim
-    return x.gather(dim, wrapped(index, x.shape[dim]))
+    return x.gather(axis % x.ndim, wrapped(index, x.shape[axis]))
 
 
 def flat_index(index: Value, sizes: tuple[int, ...]) -> Value:
@@ -386,9 +390,7 @@ write_permute = rule(lambda g, x, dims: g.node("Transpose", x, perm=list(dims)) 
 write_expand = rule(lambda g, x, shape: g.node("Expand", x, g.sizes(shape)))
 write_transposed = rule(lambda g, x: g.node("Transpose", x, perm=[*range(n := len(x.shape) - 2), n + 1, n]))
 write_cat = rule(lambda g, xs, dim: g.node("Concat", *xs, axis=dim))
-write_eye = rule(
-    lambda g, n, m, dtype: g.node("Cast", g.node("EyeLike", write_full(g, (n, m), 0.0, float32)), to=dtype)
-)
+write_eye = rule(lambda g, n, m, to: g.node("Cast", g.node("EyeLike", write_full(g, (n, m), 0.0, float32)), to=to))
 write_tril = rule(lambda g, x, diagonal: g.node("Trilu", x, g.constant(diagonal, int64), upper=0))
 write_triu = rule(lambda g, x, diagonal: g.node("Trilu", x, g.constant(diagonal, int64), upper=1))
 write_index_select = rule(lambda g, x, dim, index: g.node("Gather", x, index, axis=dim))
@@ -445,6 +447,4 @@ def _updated(g: GraphWriter, x: Operand, dim: int, index: Any, src: Operand, red
 
 write_scatter_add, write_index_add = partial(write_scatter, reduction="add"), partial(write_index_put, reduction="add")
 _COMBINED = {name: reduction for reduction, name in REDUCTIONS.items()}
-write_index_reduce = rule(
-    lambda g, x, dim, index, src, reduce: write_index_put(g, x, dim, index, src, _COMBINED[reduce])
-)
+write_index_reduce = rule(lambda g, x, dim, index, src, how: write_index_put(g, x, dim, index, src, _COMBINED[how]))

@@ -193,7 +193,7 @@ def _pool(kind: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Fo
 
 def _padded(kind: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Form | None:
     """Return a Pad of ints with some of them; rules write others."""
-    others = inputs[0].kind == "float" or len(inputs) < 2 or attributes.get("mode", "constant") == "constant"
+    others = inputs[0].kind == "float" or len(inputs) < 2 or attributes.get("mode", "constant") in ("constant", "wrap")
     return None if others else (kind, inputs, attributes)
 
 
