@@ -239,6 +239,12 @@ def test_few_channels_and_wide_rows_have_the_kernel_of_rows(noted: list[Any]) ->
     assert {k.program.name for k in noted} == {"convolution"}
 
 
+def test_large_images_have_the_kernel_of_channels(noted: list[Any]) -> None:
+    """In rows, each channel would be in other pages."""
+    D.conv2d(drawn(1, 1, 64, 48, 48).astype(np.float32), drawn(2, 32, 64, 3, 3).astype(np.float32), *SAME, 1)
+    assert [k.program.name for k in noted] == ["blocked_convolution"]
+
+
 class TestPackedWeights:
     def convolved(self, weight: Any) -> Any:
         x, out = drawn(1, 2, 40, 5, 5), np.empty((2, 40, 5, 5))

@@ -28,8 +28,8 @@ _VIEWS = ("reshape", "permute", "slice", "expand", "detach")
 
 
 def numbers_in(constants: Mapping[int, Any]) -> dict[int, float]:
-    """Return the constants that are one number, by the numbers of their values."""
-    return {number: float(x) for number, x in constants.items() if x.shape == () and x.dtype.kind == "f"}
+    """Return the constants that are one float, by the numbers of their values."""
+    return {number: x.item() for number, x in constants.items() if math.prod(x.shape) == 1 and x.dtype.kind == "f"}
 
 
 def _bounds(units: Sequence[Any]) -> dict[int, tuple[int, int]]:
@@ -77,7 +77,7 @@ class Writer:
         self.inputs, self.outputs = inputs, outputs
         self.source, self.storage = Source(), Storage(executor)
         self._run = CallRun(self.source, self.storage)
-        numbers = numbers_in(constants)
+        numbers = numbers_in({**fixed, **constants})
         self.grouping = Grouping(nodes, numbers, executor.rounds, executor.ints) if executor is not None else None
         units = [Single(node, k) for k, node in enumerate(nodes)] if self.grouping is None else self.grouping.ordered()
         self.units: list[Any] = []

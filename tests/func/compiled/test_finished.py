@@ -106,6 +106,15 @@ def test_what_follows_is_part_of_the_kernel(name: str) -> None:
     assert [part.name for part in plan.programs] == ["relu"]
 
 
+@joins
+@pytest.mark.parametrize("shape", [(), (1, 1, 1, 1)])
+def test_a_number_that_stays_is_a_constant_of_the_kernel(shape: tuple[int, ...]) -> None:
+    convolution, x, least = layer(48, 40, padding=1), data(3, 48, 5, 6), Tensor[NumPy].full(shape, 0.1)
+    plan = compiled(lambda x: convolution(x).maximum(least))
+    assert [part.operations[1:] for part in plan.explain(x).programs] == [("maximum",)]
+    np.testing.assert_allclose(plan(x).to_numpy(), convolution(x).maximum(0.1).to_numpy(), rtol=1e-5, atol=1e-5)
+
+
 @needs_products
 @pytest.mark.parametrize("name", ["many channels, one member", "depthwise", "depthwise, more zeros after"])
 def test_python_makes_no_calls_for_weights_that_stay(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

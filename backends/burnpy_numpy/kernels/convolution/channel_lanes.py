@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -163,8 +164,11 @@ _LANES, _ALWAYS, _STRIDED, _FEW = 32, 256, 16, 8
 which they do in a strided convolution and in the gradient of its input."""
 _PIXELS, _FILLED = (40, 64), 0.8
 """The numbers of pixels, and the share of vectors that they fill, with which a product takes more time."""
-_FORWARD, _WEIGHT = 1.05, 0.9
-"""The time with vectors of channels relative to vectors of neighbours in a row, if all lanes of both are used."""
+_FORWARD, _FAR, _WEIGHT = 1.05, 0.75, 0.9
+"""The time with vectors of channels relative to vectors of neighbours in a row, if all lanes of both are used: of a
+convolution, of one of large images, whose rows are in other pages in each channel, and of a gradient of the weight."""
+_IMAGE = 1 << 19
+"""The size of a large image in bytes."""
 
 
 def convolve_lanes(
@@ -237,7 +241,8 @@ def uses_lanes(x: Any, shape: Shape, where: Where, groups: int, backward: bool) 
         return strided and groups >= (_FEW if backward else _LANES)
     least = min(depth, channels)
     enough = strided and least >= (_FEW if backward else _STRIDED)
-    return enough or better_by_channels(least, channels, shape[3], x)
+    cost = _FAR if math.prod(x.shape[1:]) * x.itemsize > _IMAGE else _FORWARD
+    return enough or better_by_channels(least, channels, shape[3], x, cost)
 
 
 def _is_depthwise(x: Any, shape: Shape, groups: int) -> bool:
