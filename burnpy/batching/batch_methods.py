@@ -218,7 +218,7 @@ def _elementwise(op: Operation) -> Method:
     name, count = op.name, len(op.arguments)
     lift, choose = _lifter(op), _chooser(op)
     primitives = [k for k, a in enumerate(op.arguments) if a.kind is not None]
-    promoting = [k for k, a in enumerate(op.arguments) if a.kind in ("Float", "Number", "Value", "Int")]
+    promoting = [k for k in primitives if op.arguments[k].kind != "Bool"]
 
     if primitives == [0]:
 

@@ -7,11 +7,10 @@ the function ``_binary``, with the method's name in place of ``OPERATION``.
 from __future__ import annotations
 
 import math
-from functools import reduce
 from numbers import Number
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, overload
 
-from burnpy.backend.dtypes import float32, promote_types, result_type
+from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ArgumentError, BurnpyError, KindError, OutOfMemoryError, ShapeError
 from burnpy.tensor.call_errors import refuse_option
 from burnpy.tensor.comparison import Comparison, Logic
@@ -214,9 +213,7 @@ class Arithmetic(NumberArithmetic[B, S]):
             "clamp", self, *[b if isinstance(b, TensorBase) else self._filled(b, "clamp") for b in bounds]
         )
         first, backend = tensors[0], tensors[0]._backend
-        dtype = reduce(promote_types, [result_type(first._primitive, t._primitive) for t in tensors])
-        values = [t._primitive if t.dtype == dtype else backend.cast(t._primitive, dtype) for t in tensors]
-        out: Self = first._like(backend.clamp_between(*values))
+        out: Self = first._like(backend.clamp_between(*backend.promote(*[t._primitive for t in tensors])))
         return out
 
     def __rfloordiv__(self, other: S) -> Self:

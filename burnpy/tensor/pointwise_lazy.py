@@ -120,7 +120,7 @@ class Combining(TensorBase[B], Generic[B, S]):
         x, values = combined("heaviside", self, values)
         b = x._backend
         if x.kind == "float" and isinstance(values, TensorBase):
-            (out,) = b.fused(_step, (x._primitive, values._primitive))
+            (out,) = b.fused(_step, b.promote(x._primitive, values._primitive))
             return x._like(out)  # type: ignore[no-any-return]  # of this class
         above: Any = b.where(b.gt(x._primitive, 0), x.ones_like()._primitive, 0)
         return x._like(above).where(x.ne(0), values)  # type: ignore[no-any-return]  # of this class

@@ -238,6 +238,27 @@ def test_custom_derivatives() -> None:
     assert close(vmap(clipped)(X), VALUES.clip(-1.0, 1.0))
 
 
+@every_row(
+    "name",
+    [
+        *("add", "sub", "mul", "div", "pow", "floor_divide", "remainder", "fmod", "maximum", "minimum", "fmax", "fmin"),
+        *("clamp_min", "clamp_max", "heaviside", "eq", "ne", "lt", "le", "gt", "ge", "bitwise_and", "bitwise_or"),
+        *("bitwise_xor", "gcd", "lcm"),
+    ],
+)
+def test_a_number_of_each_example_does_not_promote(name: str) -> None:
+    floats = Tensor[NumPy].ones((2, 3), dtype="float16"), Tensor[NumPy].from_data([1.0001, 2.0])
+    ints = IntTensor[NumPy].from_data([[1, 5, 7]] * 2, dtype="int8"), IntTensor[NumPy].from_data([3, 300])
+    for x, y in (floats, ints):
+        if not hasattr(x, name):
+            continue
+        for operands in ((x, y), (y, x)):
+            found = vmap(lambda a, b: getattr(a, name)(b))(*operands)
+            expected = burnpy.stack([getattr(a, name)(b) for a, b in zip(*operands, strict=True)])
+            assert found.dtype == expected.dtype
+            assert found.tolist() == expected.tolist()
+
+
 def test_checkpoints() -> None:
     plain = grad(lambda x: x.tanh().square().sum())
     again = grad(lambda x: checkpoint(lambda y: y.tanh().square(), x).sum())

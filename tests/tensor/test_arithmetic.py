@@ -97,7 +97,8 @@ def test_dtypes_promote_but_0d_and_numbers_do_not(left: str, right: str, wanted:
     assert burnpy.cat([x, y]).dtype == burnpy.stack([y, x]).dtype == wanted
     assert burnpy.where(x == 1, x, y).dtype == wanted
     assert (x.reshape(1, 2) @ y.reshape(2, 1)).dtype == wanted
-    assert (x + y.sum(dtype=right)).dtype == left
+    assert (x + y.sum(dtype=right)).dtype == x.clamp(y[0], y[0]).dtype == left
+    assert x[0].clamp(y, y).dtype == right
     assert (x * 3).dtype == left
 
 
@@ -195,6 +196,7 @@ def test_closeness() -> None:
 def test_steps() -> None:
     x = Tensor[NumPy].from_data([NAN, -0.0, 2.0, -2.0])
     assert x.heaviside(0.5).tolist() == [0.0, 0.5, 1.0, 0.0]
+    assert x.half().heaviside(x[2]).dtype == "float16"
     assert I.heaviside(7).tolist() == [[1, 1, 1], [0, 1, 1]]
     assert x.signbit().tolist()[1:] == [True, False, True]
     assert IntTensor[NumPy].from_data([0, -1], dtype="int8").signbit().tolist() == [False, True]
