@@ -1,7 +1,7 @@
 """`ReplayGraph`: a whole replay of a plan as one CUDA graph.
 
-One launch writes the words of a run, see `Capture`. Then the graph copies inputs that are elsewhere than in the run
-before, does what the replay does, and copies outputs to memory that is new in each run."""
+One launch writes the words of a run, see `Capture`. Then the graph copies the inputs that moved since the run before,
+does what the replay does, and copies outputs to memory that is new in each run."""
 
 from __future__ import annotations
 

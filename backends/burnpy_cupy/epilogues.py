@@ -19,9 +19,9 @@ from burnpy_cupy.kernels.elementwise_kernel import contiguous
 from burnpy_cupy.runtime import empty
 
 BIAS, SUM = 4, 256
-"""cublasLtEpilogue_t: CUBLASLT_EPILOGUE_BIAS, which adds a vector to each column, our row, of the result, and
-CUBLASLT_EPILOGUE_BGRADA, which also writes the sum of the columns, our rows, of the first operand, our second one. The
-epilogues of relu and gelu are not used: the one gives 0 for NaN, and the other is an approximation by tanh."""
+"""cublasLtEpilogue_t: CUBLASLT_EPILOGUE_BIAS adds a vector to each column of the result. CUBLASLT_EPILOGUE_BGRADA also
+writes the sum of the columns of the first operand. cuBLASLt's columns are our rows, and its first operand is our second
+one. The epilogues of relu and gelu are not used: the one gives 0 for NaN, and the other is an approximation by tanh."""
 _TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE, _VECTOR = 3, 4, 7, 8
 """cublasLtMatmulDescAttributes_t; the last is CUBLASLT_MATMUL_DESC_BIAS_POINTER."""
 _WORKSPACE, _REDUCTION, _ALIGNMENTS = 1, 3, (5, 6, 7, 8)

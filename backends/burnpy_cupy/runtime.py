@@ -121,7 +121,7 @@ _DEFAULT_STREAMS = range(3)
 
 
 class Entered(NamedTuple):
-    """A stream that the operations of this context go to, and that which they went to before."""
+    """The stream of the operations of this context, and the stream that they had before."""
 
     stream: Any  #: a `cupy.cuda.Stream`
     outside: Entered | None

@@ -105,8 +105,8 @@ _usual: int | None = None
 
 
 def limit(owner: Any) -> None:
-    """Limit OpenBLAS, if NumPy uses it, to one thread per product in the whole process, as long as an ``owner`` that
-    this was called for is alive and `unlimit` has not been called for it."""
+    """Limit OpenBLAS, if NumPy uses it, to one thread per product in the whole process. The limit ends when each
+    ``owner`` that this was called for is gone, or `unlimit` has been called for it."""
     global _usual
     threads = openblas()
     if threads is None:

@@ -247,8 +247,8 @@ def _visit(
 def _between(nodes: list[Node], targets: Collection[Node | Leaf]) -> tuple[set[Any], list[Node]]:
     """Find the paths between the roots and the targets; ``nodes`` are all nodes, oldest first.
 
-    Returns the set of nodes from which a target can be reached, targets included, and the list of nodes with a parent
-    in that set, whose vjps must run. A node without parents is walked with its children.
+    Returns the set of nodes from which a target can be reached, targets included, and the list of the nodes whose vjps
+    must run: those with a parent in that set. A node without parents is walked with its children.
     """
     on_path: set[Any] = set(targets)
     walked, ends = [], []

@@ -43,7 +43,7 @@ Observer: TypeAlias = Callable[[Any, Any], None]
 ValueObserver: TypeAlias = Callable[[Any, Any], None]
 """``(device, value)``, called after the observers with the inner primitive that the recorded operation computed."""
 Interceptor: TypeAlias = Callable[[Any, Any, Callable[..., Any], Any, tuple[Any, ...]], Any]
-"""``(inner, node, vjp, grad, kept)``, called in place of ``vjp(inner, grad, *kept)``, whose result it returns."""
+"""``(inner, node, vjp, grad, kept)``: called in place of ``vjp(inner, grad, *kept)``, and returns what that returns."""
 
 
 class Mode(NamedTuple):

@@ -339,8 +339,8 @@ BACKENDS = frozenset(("burnpy_array", "burnpy_numpy", "burnpy_cupy", "cupy", "cu
 def raised_by_other_code(error: BaseException, own: Container[str] = OWN_PACKAGES) -> bool:
     """Return whether a caught error passed through a Python function of another package than ``own``.
 
-    The handler of a signal may raise anything at any point, for example TimeoutError (an OSError) or ValueError, which
-    does not mean that the code that it interrupted has failed.
+    The handler of a signal may raise anything at any point, for example TimeoutError (an OSError) or ValueError. The
+    code that it interrupted has not failed then.
 
     Args:
         error: an error that is being handled.

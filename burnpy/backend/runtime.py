@@ -83,8 +83,9 @@ class Runtime:
     def memory(self) -> DeviceMemory:
         """Return the bytes that are used, reserved and free on the device; does not wait for it.
 
-        On a GPU the used ones are those of arrays, and the reserved ones those of CuPy's pool, which keeps what arrays
-        have freed for the next ones. On the CPU both are the resident memory of the process, the interpreter included.
+        On a GPU the used bytes are those of arrays. The reserved bytes belong to CuPy's pool, which keeps the memory of
+        freed arrays for the next ones. On the CPU both are the resident memory of the process, the interpreter
+        included.
 
         Raises:
             DeviceError: the device does not measure its memory, as NumPy does not outside of Linux.

@@ -5,8 +5,8 @@ with the place of the result in a slot, or with an exception. All answers are sm
 be read. Forking a program with threads can deadlock; where there is no fork server, processes are spawned.
 
 An object in shared memory is a pickle, followed by the arrays, which are used without a copy. An anonymous file has no
-name that could be left behind, whatever kills a process, and its pages are reserved when it is made, so that a full
-memory is an error here and no bus error where it is written to.
+name, so none is left behind, whatever kills a process. Its pages are reserved when it is made, so that a full memory is
+an error here, and no bus error at a later write.
 """
 
 from __future__ import annotations

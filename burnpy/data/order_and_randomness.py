@@ -209,7 +209,8 @@ class Mixing:
         self._calls = 0  # for which there are rows
 
     def needed(self, places: NDArray[np.int64], calls: int) -> NDArray[np.int64]:
-        """Return the places of the samples that those at ``places``, which come first, are made of in this many calls.
+        """Return the places of all samples that the samples at ``places`` are made of in this many calls, ``places``
+        first.
 
         The rows of `rows` are the samples at these places from now on.
         """

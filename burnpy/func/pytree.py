@@ -337,7 +337,7 @@ def tensor_leaves(api: str, name: str, tree: Any) -> tuple[list[TensorBase[Any]]
 
 
 def kept(api: str, what: str, before: Sequence[TensorBase[Any]], structure: Structure, tree: Any) -> list[Any]:
-    """Return the leaves of the tree that a step returned, which must be like those that it got.
+    """Return the leaves of the tree that a step returned; refuse a tree that differs from the one that it got.
 
     Args:
         api: the loop, for messages.

@@ -96,10 +96,10 @@ class Optimizer(metaclass=Explaining):
     """The checks of the settings of a class by name, such as `burnpy.optim.settings.at_least_zero`."""
 
     gated: ClassVar[bool] = True
-    """True in a class whose own `update` leaves all as it is where ``step.found_inf`` is true, as
-    `burnpy.backend.Backend.foreach` does if it is passed as ``skipped``, and takes what depends on the number of the
-    update from `burnpy.optim.Step.numbers`; an update by `formula` does. If a class that writes `update` does not set
-    it, a step after `GradScaler.unscale` waits for the device."""
+    """True in a class whose own `update` changes nothing where ``step.found_inf`` is true, as
+    `burnpy.backend.Backend.foreach` does with ``skipped``, and takes what depends on the number of the update from
+    `burnpy.optim.Step.numbers`; an update by `formula` does. If a class that writes `update` does not set it, a step
+    after `GradScaler.unscale` waits for the device."""
 
     joint: ClassVar[bool] = False
     """True if one call of `update` always takes all parameters, as their updates depend on each other."""

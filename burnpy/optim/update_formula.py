@@ -16,10 +16,10 @@ arithmetic has the order of PyTorch's ``torch.optim``, and so gives the same num
 
 `UpdateCount`: a number of updates that only the device knows, as it does not count those that a scaler skipped.
 
-What an optimizer computes from the number of an update, such as Adam's bias corrections, is computed on the host for
-all numbers that are possible, and the device picks a row of that table. So nothing waits for the device. In a recording
-all counts are values on the device, and the rate may be one. They may be any numbers in a replay, so that the formula
-itself is recorded (`burnpy.backend.Backend.on_host`).
+Numbers that depend on the number of an update, such as Adam's bias corrections, are computed on the host for all
+possible updates, and the device picks a row of that table. So nothing waits for the device. In a recording all counts
+are values on the device, and the rate may be one. They may be any numbers in a replay, so that the formula itself is
+recorded (`burnpy.backend.Backend.on_host`).
 """
 
 from __future__ import annotations

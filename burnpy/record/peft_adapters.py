@@ -1,8 +1,8 @@
 """`from_peft` and `to_peft`: low-rank adapters in the files of PEFT, a library of Hugging Face.
 
-A folder has ``adapter_config.json``, the settings, and ``adapter_model.safetensors``, the two matrices of each adapted
-layer as ``base_model.model.NAME.lora_A.weight`` (rank, in) and ``….lora_B.weight`` (out, rank), where NAME is PyTorch's
-of the layer, which may be several layers here.
+A folder has two files. ``adapter_config.json`` has the settings, and ``adapter_model.safetensors`` the two matrices of
+each adapted layer: ``base_model.model.NAME.lora_A.weight`` (rank, in) and ``….lora_B.weight`` (out, rank). NAME is
+PyTorch's name of the layer, which may be several layers here.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _matrices(
     layers = _layers(divided(model, None, "from_peft()")[0], (Linear, QuantizedLinear))
     matrices: dict[str, tuple[NDArray[Any], NDArray[Any], float]] = {}
     for name, found in parts.items():
-        if name not in layers or found.keys() != {_A, _B}:
+        if name not in layers or {*found} != {_A, _B}:
             raise StateError(
                 f"{source} has {', '.join(found)} of {name}, and the linear layers of this {type(model).__name__} "
                 f"are {', '.join([*layers][:8])}{', …' if layers.keys() - [*layers][:8] else ''}; nothing was loaded"

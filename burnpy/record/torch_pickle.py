@@ -9,9 +9,9 @@ its own, and does not copy values that another one created. So a hostile pickle 
 memory, and not much longer than a benign one of the same size.
 
 Python's own unpickler, in C, takes a third of the time, but cannot be restricted in this way from outside: it accepts
-dict keys of any type, whose hashes can be chosen so that a dict becomes slow, sets attributes of any object on the
-stack, and allocates a memo as long as the largest index in the file. Scanning a pickle for all that first would cost
-half of the time saved, and the scan does not know the types of values.
+dict keys of any type, although hashes can be chosen to make a dict slow; it sets attributes of any object on the stack;
+and it allocates a memo as long as the largest index in the file. Scanning a pickle for all that first would cost half
+of the time saved, and the scan does not know the types of values.
 """
 
 from __future__ import annotations

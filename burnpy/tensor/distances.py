@@ -28,7 +28,7 @@ __all__ = ["cdist", "cosine_similarity", "pairwise_distance", "pdist"]
 def cdist(x1: Tensor[B], x2: Tensor[B], p: float = 2.0) -> Tensor[B]:
     """Return the distance of each row of x1 to each row of x2, in the p-norm.
 
-    It is computed from the differences, which are exact for rows that are close, and take the memory of (…, n, m, k).
+    It is computed from the differences: exact for rows that are close, in memory for (…, n, m, k) elements.
 
     Args:
         x1: shape (…, n, k).

@@ -79,8 +79,8 @@ def reopened() -> Generator[None, None, None]:
 def working_on(device: Any, *levels: Any) -> Generator[None, None, None]:
     """Return a context manager that sets the open levels for user code whose tensors are on ``device``.
 
-    In its block these are the levels that ``device`` is, or is nested on, and then ``levels``. User code that gets
-    tensors of a device beneath an open level, such as forward() of a `Function`, then computes derivatives of its own
+    In its block these are the levels that ``device`` is, or is nested on, and then ``levels``. User code such as
+    forward() of a `Function` gets tensors of a device beneath an open level. The derivatives that it computes are then
     on that device, not on the open level.
     """
     before = open_levels.get()

@@ -204,8 +204,8 @@ def same_device(operation: str, *tensors: TensorBase[Any]) -> None:
 def explain(error: Exception, operation: str, x: TensorBase[Any], y: Any) -> None:
     """Raise a clear error for an exception of a backend's binary operation, if the operands caused it.
 
-    Return without an error for any other exception, such as a bug in a backend, or one that a signal handler raised,
-    which the caller raises again.
+    Return for any other exception, such as a bug in a backend or one that a signal handler raised; the caller raises it
+    again.
 
     Raises:
         ShapeError: the shapes do not broadcast.

@@ -154,8 +154,8 @@ class Measured(NamedTuple):
 class Running:
     """The sums of the metrics of batches, the mean loss among them as "loss".
 
-    A loss whose value is at hand, as it was read to see that it is finite, is added up as a Python float, which is the
-    same float64 and takes no time; others on the device.
+    A loss that was read, to see that it is finite, is added up as a Python float, which has the same bits and takes no
+    time; others on the device.
     """
 
     def __init__(self, metrics: Mapping[str, Metric] | None = None) -> None:

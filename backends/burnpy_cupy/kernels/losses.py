@@ -23,8 +23,8 @@ from burnpy_cupy.runtime import empty
 
 _FULL, _COLUMN = "full", "column"
 _LONG, _LONGER, _LONGEST = 1024, 4096, 8192
-"""The numbers of classes above which a block computes a row, even of `_MANY`, and above which it has 1,024 threads for
-the gradient, so that the rows that a GPU reads at a time fit in its caches."""
+"""The numbers of classes above which a block computes one row, even of `_MANY` rows, and above which it has 1,024
+threads for the gradient: the rows that a GPU reads at a time then fit in its caches."""
 _MANY = 8192
 _BLOCKS = 1024
 """The most blocks of a launch; a block computes several rows."""

@@ -1,8 +1,7 @@
 """Recurrent networks: one launch for all elements of the sequences, or a product and a launch for each element.
 
-All elements are one launch where the weight fits into the shared memory of blocks that run at the same time, one to a
-multiprocessor, and where a block has few products for an element. Otherwise cuBLAS multiplies, and a kernel computes
-the gates.
+One launch computes all elements where the weight fits into the shared memory of one block on each multiprocessor, and a
+block has few products for an element. Otherwise cuBLAS multiplies, and a kernel computes the gates.
 """
 
 from __future__ import annotations

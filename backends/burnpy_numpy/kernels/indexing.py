@@ -249,10 +249,6 @@ def sum_rows(dtype: str, width: int) -> str:
 
     The table: x, out, source and target (int64), scale. The sizes: the numbers of indices, and of elements of a row.
     ``begin`` and ``end`` are vectors of a row, so that no two threads add to one place.
-
-    Args:
-        dtype: float32 or float64.
-        width: the number of elements of a vector.
     """
     w = Loops(width, 5, 2)
     x, out, source, target, scale = w.table

@@ -205,10 +205,6 @@ def outer_products(dtype: str, width: int) -> str:
 
     The table: x (batch, m), y (batch, n), the products (batch, m, n), and int64, the first column of each vector of n.
     The sizes: m, n and vectors. ``begin`` and ``end`` are pairs.
-
-    Args:
-        dtype: float32 or float64.
-        width: the number of elements of a vector.
     """
     w = Loops(width, 4, 3)
     x, y, out, starts = w.table

@@ -1,7 +1,7 @@
 """Batch, group and instance norms, by kernels on groups of planes of the channels.
 
-A plane is the elements of one channel of one member. The planes that are normalized together, a group, are read for
-the mean, for the variance and for the result, one group after the other, so that they come from the cache.
+A plane is the elements of one channel of one member. The planes that are normalized together are a group. A group is
+read for the mean, for the variance and for the result before the next one is, so that it comes from the cache.
 """
 
 from __future__ import annotations

@@ -241,10 +241,6 @@ def row_products(dtype: str, width: int) -> str:
     """Return the text of the kernel of the products of the rows of a matrix.
 
     The table: the matrix, and the products. The sizes: the number of columns. ``begin`` and ``end`` are rows.
-
-    Args:
-        dtype: float32 or float64.
-        width: the number of elements of a vector.
     """
     w = Loops(width, 2, 1)
     x, out = w.table

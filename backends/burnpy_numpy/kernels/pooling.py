@@ -309,7 +309,9 @@ class _Windows(Loops):
                 yield _Window(self.plus(plane_start, in_plane), in_plane, elements)
 
     def _places(self, start: str, step: str, count: int, size: str) -> list[tuple[str, str]]:
-        """Return the rows or columns of a window, or 0 for those beyond x, and bits that say which those are."""
+        """Return the rows or columns of a window, 0 for those outside x, and for each a bit that says whether it is
+        inside.
+        """
         positions = []
         for k in range(count):
             place, inside = self.plus(start, self.times(step, k)), "true"

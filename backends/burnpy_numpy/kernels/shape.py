@@ -89,10 +89,6 @@ def padded_rows(dtype: str, width: int) -> str:
     row, the column of each element beside the copied ones, its column in x, and the first column of each vector. The
     sizes: rows, rows of x, columns of x, columns, the first column of a copied row, elements beside it, and vectors.
     ``begin`` and ``end`` are outer elements.
-
-    Args:
-        dtype: float32 or float64.
-        width: the number of elements of a vector.
     """
     w = Loops(width, 6, 7)
     x, out, sources, places, columns, starts = w.table

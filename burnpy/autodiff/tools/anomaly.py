@@ -23,10 +23,10 @@ from burnpy.tensor.call_errors import explained
 class detect_anomaly(ModeSwitch):  # noqa: N801  # PyTorch's name; it is used like a function
     """A context manager and decorator that raises at the first NaN of a backward pass.
 
-    The error names the operation whose backward produced it, the argument whose gradient it is in, and the user's lines
-    that recorded the operation, if the forward pass ran in the block too. NaN that was already in the incoming gradient
-    is not attributed to the operation that receives it. Each rule's result is checked, which waits for the device: use
-    this for debugging. For NaN in forward passes, and inside of rules, use `burnpy.backend.Checked`.
+    The error names the operation whose backward produced it and the argument whose gradient has it. If the forward pass
+    ran in the block too, it names the user's lines that recorded the operation. NaN that was already in the incoming
+    gradient is not attributed to the operation that receives it. Each rule's result is checked, which waits for the
+    device: use this for debugging. For NaN in forward passes, and inside of rules, use `burnpy.backend.Checked`.
 
     Args:
         check_nan: whether NaN is an error. False only tracks the lines.

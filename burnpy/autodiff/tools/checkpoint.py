@@ -1,8 +1,8 @@
 """Checkpointing: sections of a forward pass that save only their arguments, and run again during the backward pass.
 
 The first run records its graph as usual, but every array that a node would save is dropped and replaced by a handle.
-The first vjp that needs one of them runs the whole section again, with the same arguments and random numbers, and
-assigns the arrays that this run saves to the handles in order. Each handle belongs to its node, so that its array is
+The first vjp that needs one of them runs the whole section again, with the same arguments and random numbers. The
+arrays that this run saves are assigned to the handles in order. Each handle belongs to its node, so that its array is
 freed when it is used, or with the node. Sections do not recurse into each other; the arguments of a nested section are
 among the arrays that the outer section drops."""
 

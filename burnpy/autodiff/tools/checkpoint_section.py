@@ -27,9 +27,9 @@ class Section(Saver):
     """One call of `checkpoint`: a saver that replaces all saved arrays of a section by handles.
 
     A run is a sequence of steps: a step records a node, or saves an argument of a nested section. Saved arrays are
-    numbered by position. An array exists after the step that computed it, if that step was observed, which may be long
-    before the step that saves it. So the second run stops at the last array that is needed, and a product at the end of
-    a section is not computed again.
+    numbered by position. An array exists from the step that computed it on, if that step was observed; the step that
+    saves the array may come much later. So the second run stops at the last array that is needed, and a product at the
+    end of a section is not computed again.
     """
 
     __slots__ = (

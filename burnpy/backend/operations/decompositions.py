@@ -194,9 +194,9 @@ def refuse_full(full: bool, factor: Float | None, count: int, dim: int, operatio
 def svd_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float, out2: Float, full_matrices: bool) -> tuple[Float]:
     """u ((a + b) / (s[k] - s[j]) / 2 + (a - b) / (s[k] + s[j]) / 2 + diag(g_s)) vᵀ.
 
-    a is uᵀ g_u - g_uᵀ u and b is vᵀ g_v - g_vᵀ v, whose sum cancels for functions such as the polar factor u vᵀ, so
-    that small gaps do not enlarge errors. Vectors outside of the range add (1 - u uᵀ) g_u s⁻¹ vᵀ and
-    u s⁻¹ g_vᵀ (1 - v vᵀ).
+    a is uᵀ g_u - g_uᵀ u and b is vᵀ g_v - g_vᵀ v. Their sum cancels for functions such as the polar factor u vᵀ, so
+    that small gaps do not enlarge errors. Vectors outside of the range add (1 - u uᵀ) g_u s⁻¹ vᵀ and u s⁻¹ g_vᵀ (1 - v
+    vᵀ).
     """
     grad_u, grad_s, grad_vh = grads
     rows, k, columns = out.shape[-2], out1.shape[-1], out2.shape[-1]

@@ -81,8 +81,8 @@ def others(b: Any, x: Number, dim: int, ordered: Int) -> Number:
 
 
 def other(b: Any, x: Number, dim: int, ordered: Int, step: int, instead: Number | float) -> Number:
-    """Return the slice ``step`` places before each slice (after it, if negative), and ``instead`` where that is in
-    another segment, so that it contributes neither to a result nor to a derivative. Slices without one are left out."""
+    """Return the slice ``step`` places before each slice, or after it if ``step`` is negative; ``instead`` for slices
+    of another segment, which contribute neither to a result nor to a derivative. Slices without one are left out."""
     d, count, width = b.discrete, x.shape[dim], abs(step)
     same = d.eq(part(d, ordered, 0, 0, count - width), part(d, ordered, 0, width, count))
     same = d.reshape(same, (count - width, *(1,) * (len(x.shape) - dim - 1)))

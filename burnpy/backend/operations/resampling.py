@@ -128,7 +128,9 @@ class Resampling(OperationsBase):
 
 
 def _taps_of(b: Resampling, shape: Shape, places: Int, t: int) -> tuple[Bool, Int]:
-    """Return which of the t-th places, (n, 1, p), are not negative, and their index, (n, c, p), with 0 for others."""
+    """Return which of the t-th places are not negative, (n, 1, p), and the places as an index, (n, c, p), 0 for
+    negative ones.
+    """
     d = b.discrete
     place = d.slice(places, (slice(None), slice(t, t + 1, 1)))
     there = d.ge(place, 0)

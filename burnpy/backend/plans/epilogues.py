@@ -164,13 +164,7 @@ ACTIVATED = {"normalize": "normalize_relu", "normalize_backward": "normalize_rel
 
 
 def fuse_relu(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
-    """Return the nodes with relu, and its gradient, as parts of the normalizations beside them.
-
-    Args:
-        nodes: the nodes.
-        outputs: the outputs.
-        executor: what computes them, where it can.
-    """
+    """Return the nodes with relu, and its gradient, as parts of the normalizations beside them."""
     uses = uses_of(nodes, outputs)
     made = {ref.number: node for node in nodes if node.name in ("normalize", "relu_backward")
             for ref in refs_in(node.results)}  # fmt: skip
@@ -196,10 +190,8 @@ def fuse_relu(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor)
 
 
 def fuse_scale(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
-    """Return the nodes with the multiplication of a list by a number, such as the factor of clipped gradients, as part
-    of the formula that alone reads the list.
-
-    The arguments are those of `fuse_relu`.
+    """Return the nodes with formulas that multiply a list by a number themselves, such as the factor of clipped
+    gradients, where nothing else reads the products.
     """
     uses = uses_of(nodes, outputs)
     made = {node.results[0].number: node for node in nodes if node.name == "foreach_mul" and node.results}
@@ -247,10 +239,8 @@ WRITTEN = {"attention_backward": "attention_backward_placed"}
 
 
 def fuse_slice_writes(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
-    """Return the nodes with operations that write their results into slices of an array, such as the gradients of
-    queries, keys and values into the gradient of all of them, where nothing else reads these.
-
-    The arguments are those of `fuse_relu`.
+    """Return the nodes with operations that write their results into slices of an array, where nothing else reads the
+    results. Attention writes the gradients of queries, keys and values into one array so.
     """
     uses = uses_of(nodes, outputs)
     made = {refs_in(node.results)[0].number: node for node in nodes if node.name in WRITTEN}

@@ -1,5 +1,5 @@
 """Memory of a plan: `Sharing` finds the values that share memory, `Arena` assigns places in one block, `Storage` makes
-arrays there, and `Results` chooses for each result between a place there, new memory, and memory that nothing needs any
+arrays there, and `Results` chooses memory for each result: a place there, new memory, or memory that nothing needs any
 longer.
 
 Places are assigned once it is known how long each value is needed: the largest first, each to the lowest gap that is

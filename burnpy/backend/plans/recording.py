@@ -125,11 +125,7 @@ class Recording:
 
 
 class NodeBuilder:
-    """The nodes that a pass writes, in order.
-
-    Args:
-        recording: the recording, which gives numbers to new values.
-    """
+    """The nodes that a pass writes, in order."""
 
     def __init__(self, recording: Recording) -> None:
         self.nodes: list[Node] = []

@@ -23,13 +23,7 @@ PLACED = "placed_slice"
 
 
 def combine_slice_gradients(nodes: Sequence[Node], outputs: Sequence[Ref], recording: Recording) -> list[Node]:
-    """Return the nodes with the gradients of equal slices added first.
-
-    Args:
-        nodes: the nodes.
-        outputs: the outputs.
-        recording: the recording, which gives numbers to new values.
-    """
+    """Return the nodes with the gradients of equal slices added first."""
     uses = uses_of(nodes, outputs)
     zeros = {node.results.number for node in nodes if node.name == "full" and node.args[1] == 0}
     unshared = {number for number in zeros if uses[number] == 1}
@@ -106,11 +100,6 @@ def sink_permutations(nodes: Sequence[Node], outputs: Sequence[Ref], recording: 
     Programs read C-contiguous arrays, and would copy permuted ones in each replay; what they compute is permuted after.
     So are operations on inputs whose dims had another order in memory when they were recorded. Permutations that undo
     others are left out, so that what lies between two of them can follow a convolution.
-
-    Args:
-        nodes: the nodes.
-        outputs: the outputs.
-        recording: the recording, which gives numbers to new values.
     """
     if not recording.orders and not any(node.name in ("permute", "mT") for node in nodes):
         return list(nodes)
@@ -365,12 +354,7 @@ def _transposes(node: Node, recording: Recording) -> bool:
 
 
 def lower_means(nodes: Sequence[Node], recording: Recording) -> list[Node]:
-    """Return the nodes with means over rows as sums, which programs have, and quotients.
-
-    Args:
-        nodes: the nodes.
-        recording: the recording, which gives numbers to new values.
-    """
+    """Return the nodes with means over rows as sums, which programs have, and quotients."""
     builder = NodeBuilder(recording)
     for node in nodes:
         wide = node.name == "mean" and node.results.dtype in DTYPES

@@ -60,8 +60,8 @@ class Extent(Enum):
 class Input(NamedTuple):
     """The description of one input of a program.
 
-    An input of extent `Extent.SCALAR` is a Python number, so that a number that changes with each call, such as a
-    learning rate, does not change the program.
+    An input of extent `Extent.SCALAR` is a Python number. So a number that changes with each call, such as a learning
+    rate, does not change the program.
     """
 
     extent: Extent
@@ -234,8 +234,8 @@ _QUANTIZED: dict[str, frozenset[str]] = {
 class Schedule:
     """The order in which a program's instructions are computed for a row.
 
-    In each row, one loop over the columns computes the sums and maxima that need no others, the next one those that
-    need the first, and so on; the last loop computes the outputs.
+    In each row, a first loop over the columns computes the sums and maxima that need no others, a second loop those
+    that need the first ones, and so on; the last loop computes the outputs.
 
     Args:
         program: the program.

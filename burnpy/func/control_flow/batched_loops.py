@@ -331,8 +331,8 @@ def with_captured(f: Any, change: Callable[[Any], Any]) -> Any:
     """Return a function that reads ``change(x)`` in place of each tensor x that ``f`` closes over.
 
     These tensors are found in variables of enclosing functions, default arguments, arguments of partials and the
-    objects of methods, in trees and attributes there, and so in the functions that these hold; and in variables of
-    modules, if they are tensors or models. A variable that code assigns stays as it is, and so does an object whose
+    objects of methods; in trees and attributes of these; and in functions there, by the same search; and in variables
+    of modules, if they are tensors or models. A variable that code assigns stays as it is, and so does an object whose
     methods assign attributes.
 
     >>> x = Tensor[NumPy].from_data(3.0)

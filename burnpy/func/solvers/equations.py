@@ -40,8 +40,8 @@ def root(
 ) -> Solution[X]:
     """Find x with f(x) = 0 near x0, by Newton's method with a line search.
 
-    The derivatives of the solution, by all tensors that ``f`` closes over, are those of the implicit function theorem,
-    exact to any order, in both modes; the first guess has none. It may be batched by `vmap`, and `compiled`.
+    The solution is differentiable by all tensors that ``f`` closes over: by the implicit function theorem, exact to any
+    order, in both modes; the first guess has no derivative. It may be batched by `vmap`, and `compiled`.
 
     Each step takes the Jacobian of ``f``, so the number of unknowns should be at most some thousand.
 
@@ -126,7 +126,7 @@ def _newton(f: Callable[[Any], Any], x: Any, tol: float, max_steps: int) -> _Sta
 
 
 def _shorter(f: Callable[[Any], Any], x: Any, value: Any, move: Any) -> tuple[Any, Any, Any]:
-    """Return the first point x + s · move, with s = 1, ½, ¼, …, whose residual is smaller, f there, and s."""
+    """Return the first point x + s · move with a smaller residual, for s = 1, ½, ¼, …; the value of f there; and s."""
     before = value.square().sum()
 
     def too_far(s: tuple[Any, Any, Any]) -> Any:
@@ -156,8 +156,8 @@ def fixed_point(
 ) -> Solution[X]:
     """Find x = g(x) from x0, by iteration with Anderson's acceleration.
 
-    The derivatives of the solution, by all tensors that ``g`` closes over, are those of the implicit function theorem,
-    exact to any order, in both modes; the first guess has none. They take the Jacobian of ``g`` as a matrix; the
+    The solution is differentiable by all tensors that ``g`` closes over: by the implicit function theorem, exact to any
+    order, in both modes; the first guess has no derivative. The derivatives take the Jacobian of ``g`` as a matrix; the
     solution alone does not. It may be batched by `vmap`, and `compiled`.
 
     Args:

@@ -30,9 +30,8 @@ def least_squares(
 ) -> Minimum[X]:
     """Find a minimum of half the sum of squares of f(x) near x0, by the method of Levenberg and Marquardt.
 
-    The derivatives of the place of the minimum, by all tensors that ``f`` closes over, are those of the implicit
-    function theorem, exact to any order, in both modes; the first guess has none. It may be batched by `vmap`, and
-    `compiled`.
+    The minimum is differentiable by all tensors that ``f`` closes over: by the implicit function theorem, exact to any
+    order, in both modes; the first guess has no derivative. It may be batched by `vmap`, and `compiled`.
 
     Args:
         f: takes a tree like ``x0`` and returns the residuals, a float tensor or a tree of them, of its dtype.

@@ -52,9 +52,9 @@ def minimize(
 ) -> Minimum[X]:
     """Find a minimum of f near x0.
 
-    The derivatives of the place of the minimum, by all tensors that ``f`` closes over, are those of the implicit
-    function theorem, exact to any order, in both modes; the first guess has none. They take the Hessian of ``f`` as
-    a matrix; the minimum alone does not. It may be batched by `vmap`, and `compiled`.
+    The minimum is differentiable by all tensors that ``f`` closes over: by the implicit function theorem, exact to any
+    order, in both modes; the first guess has no derivative. The derivatives take the Hessian of ``f`` as a matrix; the
+    minimum alone does not. It may be batched by `vmap`, and `compiled`.
 
     `burnpy.optim.LBfgs` trains models, and may go on later.
 

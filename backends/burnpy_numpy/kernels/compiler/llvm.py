@@ -185,10 +185,10 @@ def undisturbed(call: Callable[[], T]) -> T:
     """Return ``call()``, computed in a thread of its own, or raise what it raises.
 
     CPython runs signal handlers in the main thread, between any two bytecodes, and a handler may raise any class, such
-    as TimeoutError, which is an OSError. Code that handles errors of the system and of libraries, as burnpy's cache
-    and llvmlite do, takes it for one of these, and where llvmlite raises another in its place, no traceback tells the
-    origin. In another thread no handler runs: it interrupts the wait alone. What it raises is raised when the call has
-    ended, so that no thread is left that LLVM runs in when the process ends.
+    as TimeoutError, which is an OSError. burnpy's cache and llvmlite handle errors of the system and of libraries, and
+    would take the handler's exception for one of them. Where llvmlite raises another in its place, no traceback tells
+    the origin. In another thread no handler runs: it interrupts the wait alone. What it raises is raised when the call
+    has ended, so that no thread is left that LLVM runs in when the process ends.
 
     `threading.Thread` is no help, as its ``start`` handles errors, too.
     """

@@ -36,8 +36,8 @@ class Loops(Writer):
     """The lines of a kernel ``kernel(table, sizes, begin, end)`` with loops.
 
     Variables are written as memory of the stack, which LLVM's optimization moves to registers. An instruction that a
-    loop would repeat for the same operands is written before the loop, and none is written twice where one result
-    serves both, so that LLVM has less to read and need not look for such instructions.
+    loop would repeat for the same operands is written before the loop, and no instruction is written twice where one
+    result serves both. So LLVM has less to read, and needs no passes that look for them.
 
     Args:
         width: the number of elements of a vector.

@@ -2,9 +2,9 @@
 
 They are exact to 2 units in the last place, erfc to 3.5 and erfinv of float64 to 5.
 
-Each is written with additions, products, quotients, fma, selections and powers of 2 alone, so that vectors of any width
-give the same bits, and all elements take the same time but for results that are subnormal. Where a sum would cancel,
-the terms are arranged as in FreeBSD's msun (fdlibm), which has the polynomials of log; the polynomials of exp are from
+Each is written with additions, products, quotients, fma, selections and powers of 2 alone. So vectors of any width give
+the same bits, and all elements take the same time, except those with subnormal results. Where a sum would cancel, the
+terms are arranged as in FreeBSD's msun (fdlibm), which has the polynomials of log; the polynomials of exp are from
 Cephes (S. L. Moshier).
 
 Sources of error functions:

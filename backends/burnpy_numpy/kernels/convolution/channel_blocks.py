@@ -343,10 +343,6 @@ def copy_of_phases(dtype: str, width: int) -> str:
     The table: the images, memory, and the phases of `Windows`, int64. The sizes: the channels of an image; the
     distances of images, channels, rows and columns; those of images, channels and rows in memory; the strides down and
     across; and the number of phases. ``begin`` and ``end`` are planes.
-
-    Args:
-        dtype: float32 or float64.
-        width: the number of elements of a vector.
     """
     w = Loops(width, 3, 11)
     x, memory, phases = w.table

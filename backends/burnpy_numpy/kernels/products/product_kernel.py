@@ -292,8 +292,8 @@ class _Text:
             w.write(f"call void @copy_columns({given})")
 
     def _shifts(self, depth: str, some: str, kept: str, tall: str, place: tuple[str, str]) -> str:
-        """Return the address of the numbers to add to columns, see `Words.shifts`: behind panels that are kept, which
-        have them for each chunk of all columns, or behind those that were copied."""
+        """Return the address of the numbers to add to columns, see `Words.shifts`: behind kept panels, which have them
+        for each chunk of all columns, or behind copied panels."""
         w, (chunk, column) = self.w, place
         columns = w.times(w.ceil_div(self.sizes.n, self.lanes), self.lanes)
         behind = w.at(self.b, w.plus(w.times(columns, w.plus(tall, chunk)), column))
