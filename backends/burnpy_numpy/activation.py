@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import Any
 
 import numpy as np
 from numpy import divide, exp, log, subtract
@@ -13,14 +14,10 @@ from burnpy.backend.primitives import Dims
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_numpy.cpu_threads import shared
-from burnpy_numpy.kernels.kernel import LONGEST, MANY, elementwise_kernel, kernel_of_numbers
+from burnpy_numpy.kernels.kernel import LONGEST, MANY, TRANSPOSED, contiguous, elementwise_kernel, kernel_of_numbers
 from burnpy_numpy.numpy_calls import constant, quietly, run
 from burnpy_numpy.programs import row_plan
 from burnpy_numpy.reduction import row
-
-if TYPE_CHECKING:
-    from burnpy_numpy.kernels.launch import Kernel
-
 
 _SMALL = 4096
 """Arrays with fewer elements are computed in one call, with the least overhead."""
@@ -124,6 +121,8 @@ def _where_nonzero(grad: Any, out: Any, zero: Any) -> Any:
 _FEW = 512
 """The least number of elements for which the arithmetic takes longer than the calls."""
 
+_INNER = 16
+"""The most elements of the dimensions after another one than the last for which arrays are transposed."""
 _largest: Any = np.maximum.reduce
 
 
@@ -131,9 +130,9 @@ class NumPySoftmax(ArrayBackend):
     """Softmax of rows by kernels, and of few small rows by few calls; others as in `burnpy_array`."""
 
     def softmax(self, x: Any, dim: int) -> Any:
-        kernel = _row_kernel("softmax", dim, x)
-        if kernel is not None:
-            return kernel.alike((x,))
+        out = _by_rows("softmax", dim, x)
+        if out is not None:
+            return out
         if x.size >= MANY and is_half(x.dtype):
             return self._in_float32(self.softmax, x, dim)[0]
         if not _few(x, dim):
@@ -144,13 +143,13 @@ class NumPySoftmax(ArrayBackend):
             return quietly(_softmax, x)
 
     def softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
-        kernel = _row_kernel("softmax_backward", dim, grad, out)
-        return super().softmax_backward(grad, out, dim) if kernel is None else kernel.alike((grad, out))
+        found = _by_rows("softmax_backward", dim, grad, out)
+        return super().softmax_backward(grad, out, dim) if found is None else found
 
     def log_softmax(self, x: Any, dim: int) -> Any:
-        kernel = _row_kernel("log_softmax", dim, x)
-        if kernel is not None:
-            return kernel.alike((x,))
+        out = _by_rows("log_softmax", dim, x)
+        if out is not None:
+            return out
         if x.size >= MANY and is_half(x.dtype):
             return self._in_float32(self.log_softmax, x, dim)[0]
         if not _few(x, dim):
@@ -174,14 +173,26 @@ class NumPySoftmax(ArrayBackend):
         return out
 
     def log_softmax_backward(self, grad: Any, out: Any, dim: int) -> Any:
-        kernel = _row_kernel("log_softmax_backward", dim, grad, out)
-        return super().log_softmax_backward(grad, out, dim) if kernel is None else kernel.alike((grad, out))
+        found = _by_rows("log_softmax_backward", dim, grad, out)
+        return super().log_softmax_backward(grad, out, dim) if found is None else found
 
 
-def _row_kernel(name: str, dim: int, x: Any, y: Any = None) -> Kernel | None:
-    """Return the kernel of an operation along the last dimension."""
-    shape = x.shape
-    return elementwise_kernel(name, (1,), x, y) if dim == len(shape) - 1 and shape[dim] <= LONGEST else None
+def _by_rows(name: str, dim: int, x: Any, y: Any = None) -> Any:
+    """Return an operation along a dimension; None without a kernel.
+
+    Of few elements, or short inner loops of NumPy, the rows of transposed copies are computed.
+    """
+    shape, count = x.shape, x.shape[dim]
+    last = dim == len(shape) - 1
+    if count > LONGEST or not (last or x.size < TRANSPOSED or math.prod(shape[dim + 1 :]) <= min(count, _INNER)):
+        return None
+    kernel = elementwise_kernel(name, (1,), x, y)
+    if kernel is None:
+        return None
+    xs = (x,) if y is None else (x, y)
+    if last:
+        return kernel.alike(xs)
+    return contiguous(kernel.alike([contiguous(each.swapaxes(dim, -1)) for each in xs]).swapaxes(dim, -1))
 
 
 def _few(x: Any, dim: int) -> bool:

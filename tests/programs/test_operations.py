@@ -104,6 +104,17 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     "softmax": ("softmax", (x(7, 10, 90), 2), ("softmax",)),
     "softmax of a vector": ("softmax", (x(5000), 0), ("softmax",)),
     "softmax_backward": ("softmax_backward", (x(70, 90), x(70, 90), 1), ("softmax_backward",)),
+    "softmax of few columns": ("softmax", (x(20, 50), 0), ("softmax",)),
+    "softmax of short rows, backward": (
+        "softmax_backward",
+        (x(9, 90, 12), x(9, 90, 12), 1),
+        ("transposed_copy", "transposed_copy", "softmax_backward", "transposed_copy"),
+    ),
+    "log_softmax of short rows": (
+        "log_softmax",
+        (x(9, 90, 12), 1),
+        ("transposed_copy", "log_softmax", "transposed_copy"),
+    ),
     "log_softmax": ("log_softmax", (x(70, 90), 1), ("log_softmax",)),
     "log_softmax_backward": ("log_softmax_backward", (x(70, 90), x(70, 90, high=0.0), 1), ("log_softmax_backward",)),
     "cross_entropy": ("cross_entropy", (x(100, 60), INDEX, 1), ("cross_entropy",)),
