@@ -13,6 +13,7 @@ from burnpy.backend.primitives import value_range
 from burnpy_array import ArrayBackend
 from burnpy_array.array_base import is_half
 from burnpy_array.reduction import accumulator
+from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.indexing import MOST_DIMS, folded
 from burnpy_numpy.kernels.kernel import LEAST, MANY, contiguous, family_kernels
 from burnpy_numpy.numpy_calls import inverse, memory_order
@@ -23,8 +24,12 @@ _MANY, _LONG = 4096, 64
 """The elements, and the length, from which sorting 64 bits by vectors, and then equal ones, takes less time."""
 _SELECTED = 64
 """The least number of elements for which selecting one takes less time than sorting all."""
+_SORTED = 128
+"""The longest rows of 32 bits whose largest elements are found by sorting all, which takes less time."""
 _FEW = 16
 """The share of a dimension up to which the largest elements are found by comparing all with a bound."""
+_EDGES, _BLOCK = 64, 1 << 14
+"""The most numbers of a sequence that are compared with values one by one, and the values of a block, in the cache."""
 _LOW = np.uint64(0xFFFF_FFFF)
 
 
@@ -59,7 +64,8 @@ class NumPyOrdering(ArrayBackend):
             x = self.cast(x, float32)
         elif x.dtype.itemsize == 1:  # NumPy selects among 16 bits by vectors
             x = self.cast(x, int16)
-        if 0 < 4 * k <= x.shape[dim] and x.size >= _PACKED:
+        sorts = x.shape[dim] <= _SORTED and x.dtype in _BITS
+        if not sorts and 0 < 4 * k <= x.shape[dim] and x.size >= _PACKED:
             rows, last = x.swapaxes(dim, -1), x.ndim - 1
             index = self._call(_outermost, rows, k, largest) if _FEW * k <= x.shape[dim] else None
             if index is None:
@@ -83,6 +89,8 @@ class NumPyOrdering(ArrayBackend):
         sequence, values = self.promote(sequence, values)
         if is_half(values.dtype):
             sequence, values = sequence.astype(float32), values.astype(float32)
+        if 0 < len(sequence) <= _EDGES and values.size >= _PACKED and sequence[-1] == sequence[-1]:  # no NaN
+            return self._call(_places_between, sequence, values, right)
         return self._call(np.searchsorted, sequence, values, "right" if right else "left").astype(int64, copy=False)
 
 
@@ -95,7 +103,7 @@ def _order(x: Any, dim: int, descending: bool) -> Any:
 
     No two are equal, so that NumPy's vectorized sort, which is not stable, gives the stable order.
     """
-    keys = _keys(contiguous(np.moveaxis(x, dim, -1)))
+    keys = _keys(contiguous(x.swapaxes(dim, -1)))
     if descending:
         np.invert(keys, keys)
     packed = keys.astype(uint64)
@@ -103,7 +111,7 @@ def _order(x: Any, dim: int, descending: bool) -> Any:
     np.bitwise_or(packed, np.arange(x.shape[dim], dtype=uint64), packed)
     packed.sort(-1)
     np.bitwise_and(packed, _LOW, packed)
-    return np.moveaxis(packed.view(int64), -1, dim)
+    return packed.view(int64).swapaxes(dim, -1)
 
 
 def _repaired_order(x: Any, dim: int, descending: bool) -> Any:
@@ -111,7 +119,7 @@ def _repaired_order(x: Any, dim: int, descending: bool) -> Any:
 
     The positions of equal elements are sorted, if there are any, below the number of distinct elements before them.
     """
-    x = contiguous(np.moveaxis(x, dim, -1))
+    x = contiguous(x.swapaxes(dim, -1))
     order = x.argsort(-1)
     if descending:
         order = order[..., ::-1]
@@ -127,7 +135,23 @@ def _repaired_order(x: Any, dim: int, descending: bool) -> Any:
         np.bitwise_or(packed, order.view(uint64), packed)
         packed.sort(-1)
         order = np.bitwise_and(packed, _LOW, packed).view(int64)
-    return np.moveaxis(order, -1, dim)
+    return order.swapaxes(dim, -1)
+
+
+def _places_between(sequence: Any, values: Any, right: bool) -> Any:
+    """Return the places of values in a short ascending sequence: how many of its numbers are not above, or below."""
+    out, before = np.empty(values.shape, int64), np.less if right else np.less_equal
+
+    def work(begin: int, end: int) -> None:
+        for start in range(begin, end, _BLOCK):
+            part = slice(start, min(start + _BLOCK, end))
+            count = np.full(part.stop - start, len(sequence), np.int8)
+            for number in sequence:  # NaN is behind all
+                np.subtract(count, before(values[part], number).view(np.int8), count)
+            out[part] = count
+
+    shared(work, values.size, len(sequence) / 4)
+    return out
 
 
 def _keys(x: Any) -> Any:

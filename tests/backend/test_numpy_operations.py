@@ -520,7 +520,7 @@ def test_products_of_ints_are_numpys(dtype: str, bits: int) -> None:
 @every_row("dtype", ["float16", "bfloat16", "float32", "int8", "uint8", "int32", "int64"])
 def test_the_largest_of_many_equal_elements_are_the_first(dtype: str) -> None:
     rng = np.random.default_rng(0)
-    x = rng.integers(0, 6, (12, 8, 60)).astype(dtype_of(dtype))
+    x = rng.integers(0, 6, (12, 8, 150)).astype(dtype_of(dtype))
     x[0, 0] = 3
     x[0, 1, :7] = 9
     wide = x.astype(np.int64)
@@ -533,6 +533,28 @@ def test_the_largest_of_many_equal_elements_are_the_first(dtype: str) -> None:
             np.testing.assert_array_equal(
                 D.kthvalue_index(x, dim, k), np.argsort(wide, dim, kind="stable").take([k - 1], dim)
             )
+
+
+@every_row("dtype", ["float32", "float64", "float16", "int64", "int8"])
+def test_values_are_found_in_short_sequences_by_comparing_all(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).integers(-9, 9, 40_000).astype(dtype)
+    if dtype.startswith("float"):
+        values[:3] = [np.nan, np.inf, -np.inf]
+    wide = values.astype(np.float64)
+    for sequence in (np.array([3]), np.arange(-5, 6, 2), np.sort(np.arange(64) % 7)):
+        wanted = {right: np.searchsorted(sequence, wide, side) for right, side in ((True, "right"), (False, "left"))}
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "searchsorted", None)
+            for right, places in wanted.items():
+                np.testing.assert_array_equal(D.searchsorted(sequence.astype(dtype), values, right), places)
+    undefined = np.array([0.0, np.nan])
+    assert D.searchsorted(undefined, np.ones(2000), True).tolist() == [1] * 2000
+
+
+def test_largest_elements_of_short_rows_are_found_by_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("burnpy_numpy.ordering._outermost", None)
+    x = np.random.default_rng(0).random((100, 100), np.float32)
+    np.testing.assert_array_equal(D.topk_index(x, 1, 3, True), np.argsort(-x, 1)[:, :3])
 
 
 @every_row("dtype", ["float32", "complex64"])
