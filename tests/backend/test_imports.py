@@ -37,9 +37,9 @@ x = Tensor[Autodiff[NumPy]].from_data([[1.0, 2.0], [3.0, 4.0]]).require_grad()
 
 LOADED_BY_NUMPY = {
     *("__future__", "importlib", "importlib._bootstrap", "importlib._bootstrap_external", "importlib.machinery"),
-    *("_opcode", "dis", "inspect", "linecache", "opcode", "token", "tokenize"),
+    *("_opcode", "_tokenize", "dis", "inspect", "linecache", "opcode", "token", "tokenize"),
 }
-"""Modules that NumPy 2.1 and newer load, and NumPy 2.0 does not."""
+"""Modules that NumPy 2.1 and newer load, and NumPy 2.0 does not; from Python 3.12 on `tokenize` loads `_tokenize`."""
 
 
 def loaded(program: str) -> set[str]:

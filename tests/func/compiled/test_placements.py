@@ -16,6 +16,7 @@ from burnpy import Autodiff, Tensor, func
 from burnpy.backend import NumPy
 from burnpy.func import compiled
 from burnpy.nn.functional import gumbel_softmax, layer_norm
+from tests.kernels import needs_kernels
 from tests.rows import every_row
 
 SQUARE, ROW, CUBE = (3, 3), (3,), (3, 3, 3)
@@ -114,6 +115,7 @@ def test_permuted_values(name: str) -> None:
             np.testing.assert_allclose(mine.to_numpy(), its.to_numpy(), rtol=1e-12)
 
 
+@needs_kernels
 def test_permuted_values_are_read_where_they_lie() -> None:
     """Kernels have the shape of the arrays in memory, and of the result where a row is needed."""
     x, y = (_permuted(seed, (3, 4), (1, 0)) for seed in (0, 1))
