@@ -51,7 +51,7 @@ class Call:
     ) -> None:
         self.args, self.kwargs = args, kwargs
         leaves, self.structure = flatten((args, kwargs), whole=True)
-        self.leaves = [leaf.item() if isinstance(leaf, _NUMPY_NUMBERS) else leaf for leaf in leaves]
+        self.leaves: list[Any] = [leaf.item() if isinstance(leaf, _NUMPY_NUMBERS) else leaf for leaf in leaves]
         self.inline = False
         first: dict[int, int] = {}
         self.key = tuple([self._key(leaf, first, number) for number, leaf in enumerate(self.leaves)])

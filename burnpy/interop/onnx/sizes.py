@@ -52,7 +52,7 @@ Symbols: TypeAlias = Mapping[tuple[int, int], Symbol]
 
 
 def symbols_of(
-    named: Mapping[str, int], leaves: Sequence[Any], dynamic: Mapping[str, Any]
+    named: Mapping[str, int], leaves: Sequence[Any], dynamic: Mapping[Any, Any]
 ) -> tuple[Symbols, dict[str, int]]:
     """Return the symbol of each dynamic dimension, by the number of the leaf and the dimension, and the numbers."""
     symbols: dict[tuple[int, int], Symbol] = {}

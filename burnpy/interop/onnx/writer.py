@@ -77,8 +77,8 @@ class Writer:
                 raise self._differs("it calls more operations", "than", trace)
         shapes: dict[int, tuple[Any, ...]] = {}
         columns = [[*r.inputs, *r.outputs] for r in self._recordings]
-        for column, row in zip(columns, nodes, strict=True):
-            column += [x for node in row for x in refs_in((node.args, node.results))]
+        for column, own in zip(columns, nodes, strict=True):
+            column += [x for node in own for x in refs_in((node.args, node.results))]
         for row in zip(*columns, strict=True):
             for ref, trace in zip(row, self._traces, strict=True):
                 if len(ref.shape) != len(row[0].shape):
