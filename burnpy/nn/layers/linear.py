@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from burnpy.backend.errors import ShapeError
-from burnpy.nn.argument_checks import QuantizedDType, floats, positive
+from burnpy.nn.argument_checks import QuantizedDType, alike, floats, positive
 from burnpy.nn.init import Initializer, Zeros, around_zero
 from burnpy.nn.layers.quantization import QuantizedLinear
 from burnpy.nn.module import Module, rebound
@@ -46,7 +46,8 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     >>> linear(x, w, Tensor[NumPy].from_data([100.0])).tolist()
     [[121.0]]
     """
-    x, weight, bias = floats("linear", 2, x=x, weight=weight, bias=bias)
+    if not alike(x, weight, bias):
+        x, weight, bias = floats("linear", 2, x=x, weight=weight, bias=bias)
     p, w, b = x._primitive, weight._primitive, None if bias is None else bias._primitive
     shape, sizes = p.shape, w.shape
     if not shape or len(sizes) != 2 or shape[-1] != sizes[0] or (b is not None and b.shape != sizes[1:]):
