@@ -79,11 +79,6 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         """Wrap an inner float primitive as an untracked primitive of this backend."""
         return untracked(value if self.computing is self.inner else self.computing.lift(value))
 
-    def leaf(self, value: Value) -> Tracked:
-        """Wrap an inner float primitive as a leaf of this backend, on every level of it."""
-        whole = self.computing is self.inner and not self.inner.differentiates
-        return leaf_of(value) if whole else self.require_grad(self.lift(value))
-
     def lower(self, x: Tracked) -> Value:
         """Return the inner primitive of x, without the graph."""
         return x.value if self.computing is self.inner else self.computing.lower(x.value)

@@ -240,6 +240,12 @@ def leaf_of(value: Any) -> Tracked:
     return out
 
 
+def leaf_on(device: Any, value: Any) -> Tracked:
+    """Wrap a primitive of the inner device of an `Autodiff` as a leaf on every level of it."""
+    whole = device.computing is device.inner and not device.inner.differentiates
+    return leaf_of(value) if whole else device.require_grad(device.lift(value))
+
+
 def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ...]]]) -> Node:
     """Create a node of class ``kind`` with any number of edges (parent, vjp, saved values), at least one."""
     node = kind()

@@ -15,6 +15,7 @@ from weakref import ref
 
 import numpy as np
 
+from burnpy.autodiff.graph import leaf_on
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ShapeError
 from burnpy.nn.buffer_updates import buffer_values
@@ -226,7 +227,7 @@ class Repetition:
             batch.check(after, self._names, old, type(optimizer).__name__)
             updated = batch.updated(after, memory.states, self._names, self._device)
             memory.states.update({ident: state for ident, _, state in updated})
-        values = [new_tensor(Tensor, self._outer, self._outer.leaf(value)) for value in after[0]]
+        values = [new_tensor(Tensor, self._outer, leaf_on(self._outer, value)) for value in after[0]]
         if buffers:
             known = dict(zip(self._idents, values, strict=True))
             values = [buffers[x._id]._value if x._id in buffers else known[x._id] for x in variables.values()]
