@@ -78,8 +78,10 @@ def with_flags(
     """
     for flag, place in flags.items():
         value = kwargs[flag] if flag in kwargs else args[place] if place < len(args) else True
+        if value is True or value is False:
+            continue
         may_be_none = function.__annotations__[flag] != "bool"
-        if value is True or value is False or (value is None and may_be_none):
+        if value is None and may_be_none:
             continue
         if not isinstance(value, FLAG) and function.__name__ != "__init__":
             _refuse(function, args, kwargs, None)  # a call that passes something else in its place
