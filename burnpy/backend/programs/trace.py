@@ -205,8 +205,12 @@ class Tracer(Backend):
         total = self.sum(x, dims, keepdim)
         for dim in dims:
             if x.shape[dim] != 1:
-                total = self.div(total, self.emit("length", (), (), x.dtype, self._axis(x.shape, dim)))
+                total = self.div(total, self.length(self._axis(x.shape, dim), x.dtype))
         return total
+
+    def length(self, axis: int, dtype: DType) -> Any:
+        """Return the number of rows, for axis 0, or of columns."""
+        return self.emit("length", (), (), dtype, axis)
 
     def _axis(self, shape: Shape, dim: int) -> int:
         """Return 0 if a dimension counts the rows, 1 if it counts the columns. Its size is more than 1."""

@@ -171,3 +171,12 @@ def test_effects_keep_their_order_without_a_circle() -> None:
     assert compiled(func.grad(f))(x).shape == (4,)
     leaf = Tensor[Autodiff[NumPy]].from_data(np.arange(4.0)).require_grad()
     assert compiled(lambda x: x.grad(f(x).backward()))(leaf).shape == (4,)
+
+
+@needs_kernels
+@every_row("name", ["sum", "mean"])
+def test_a_mean_of_a_value_for_each_row_is_in_its_kernel(name: str) -> None:
+    x = Tensor[NumPy].from_data(np.random.default_rng(0).standard_normal((300, 7)))
+    loss = compiled(lambda x: getattr(x.square(), name)(1).mean())
+    np.testing.assert_allclose(loss(x).item(), getattr(x.square(), name)(1).mean().item(), rtol=1e-12)
+    assert str(loss.explain(x)).startswith("3 operations recorded: 1 kernel of 3 operations")
