@@ -364,6 +364,7 @@ def test_kernels_at_the_ends(name: str) -> None:
         np.testing.assert_allclose(found.to_numpy(), slope.to_numpy(), 1e-9, 1e-12)
 
 
+@pytest.mark.slow
 @every_row("dtype", ["float32", "float64"])
 def test_slopes_near_0_of_densities_that_are_finite_there(dtype: str) -> None:
     """They are no differences of numbers like 1 / x."""
@@ -408,6 +409,7 @@ def test_distribution_functions_at_the_ends(family: Family) -> None:
             np.testing.assert_allclose(ours.icdf(T.from_data(p)).to_numpy(), theirs.ppf(p), 1e-12)
 
 
+@pytest.mark.slow
 @every_row(
     ("make", "value"),
     [

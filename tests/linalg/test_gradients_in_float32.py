@@ -108,6 +108,7 @@ def test_repeated_values_have_finite_derivatives(values: Any) -> None:
                 assert np.isfinite(each).all()
 
 
+@pytest.mark.slow
 @every_row("value", [np.inf, -np.inf, np.nan])
 @every_row("dtype", ["float16", "float32", "float64"])
 @every_row("size", [3, 60])

@@ -113,6 +113,7 @@ def rows(count: int, width: int = WIDTH, device: Any = Train) -> Tensor[Any]:
     return Tensor.from_data(np.random.default_rng(count).normal(size=(count, width)), dtype="float32", device=device)
 
 
+@pytest.mark.slow
 @every_row(
     "dtype, count",
     [("float32", n) for n in (1, 8, 20, 64, 700)] + [("float64", 8), ("float64", 64), ("float16", 8), ("float16", 64)],

@@ -78,6 +78,7 @@ def test_logarithms_are_within_a_unit_in_the_last_place(half: str, name: str, no
     assert np.abs(apart).max() <= 1
 
 
+@pytest.mark.slow
 @every_row("half", HALVES)
 @every_row("shapes", [((60, 80), (60, 80)), ((60, 80), (80,)), ((60, 1), (60, 80)), ((60, 80), ())])
 def test_operators_have_the_bits_of_numpy(half: str, shapes: Any, noted: list[Any]) -> None:

@@ -376,6 +376,7 @@ def check_blocks_of_threads(monkeypatch: pytest.MonkeyPatch, multiply: Callable[
     matmul._products.clear()
 
 
+@pytest.mark.slow
 def test_words_of_bfloat16_are_added_up_in_one_order(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bits of a row depend on the inner dimension alone, also where the sums are rounded to bfloat16."""
     rng, bfloat16, (multiplied, most) = np.random.default_rng(9), dtype_of("bfloat16"), BFLOAT16[way]
@@ -428,6 +429,7 @@ def ints(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
     return signed_and_unsigned
 
 
+@pytest.mark.slow
 def test_products_of_ints_are_exact_in_all_layouts(ints: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for m, k, n in [(1, 1, 1), (5, 3, 33), (13, 19, 15), (16, 64, 16), (29, 801, 47), (130, 2100, 100)]:
         for x, y in itertools.product(ints(m, k), ints(k, n)):

@@ -416,6 +416,7 @@ def test_an_adjoint_says_what_it_cannot_differentiate() -> None:
         grad(lambda x: jvp(lambda y: odeint(lambda t, y: -y, y, [0.0, 1.0], adjoint=True).y.sum(), x, one)[1])(one)
 
 
+@pytest.mark.slow
 def test_stiff_equations_of_a_batch_that_end_after_other_numbers_of_steps() -> None:
     """An example at the end takes steps of length 0, of whose matrix with 1 / h nothing may reach its gradient."""
     rates = x64([[1.0], [1.1], [2.0]])
