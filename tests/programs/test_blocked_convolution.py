@@ -241,8 +241,27 @@ def test_few_channels_and_wide_rows_have_the_kernel_of_rows(noted: list[Any]) ->
 
 def test_large_images_have_the_kernel_of_channels(noted: list[Any]) -> None:
     """In rows, each channel would be in other pages."""
-    D.conv2d(drawn(1, 1, 64, 48, 48).astype(np.float32), drawn(2, 32, 64, 3, 3).astype(np.float32), *SAME, 1)
+    D.conv2d(drawn(1, 1, 64, 64, 64).astype(np.float32), drawn(2, 32, 64, 3, 3).astype(np.float32), *SAME, 1)
     assert [k.program.name for k in noted] == ["blocked_convolution"]
+
+
+def test_small_images_have_the_kernels_of_channels_from_eight_channels_on(noted: list[Any]) -> None:
+    """In rows, vectors would be short, or most of what they read padding."""
+
+    def names(operation: str, *args: Any) -> list[str]:
+        noted.clear()
+        getattr(D, operation)(*[a.astype(np.float32) if isinstance(a, np.ndarray) else a for a in args])
+        return [k.program.name for k in noted]
+
+    assert names("conv2d", drawn(1, 32, 64, 5, 5), drawn(2, 24, 64, 3, 3), *SAME, 1) == ["blocked_convolution"]
+    valid = (1, 1), (0, 0), (1, 1), 1
+    grad, weight = drawn(1, 8, 48, 2, 2), drawn(2, 48, 16, 7, 7)
+    assert names("conv2d_input", grad, weight, (8, 16, 8, 8), *valid) == ["blocked_convolution"]
+    x, weights = drawn(1, 16, 24, 7, 7), drawn(2, 16, 32, 7, 7)
+    assert "blocked_weight_gradient" in names("conv2d_weight", weights, x, (32, 24, 3, 3), *SAME, 1)
+    wide = drawn(1, 1, 16, 128, 256)
+    assert names("conv2d", wide, drawn(2, 16, 16, 3, 3), *SAME, 1) == ["convolution"]
+    assert names("conv2d_weight", wide, wide, (16, 16, 3, 3), *SAME, 1) == ["weight_gradient"]
 
 
 class TestPackedWeights:

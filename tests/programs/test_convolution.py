@@ -13,7 +13,7 @@ from burnpy.testing.cases import table
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import convolution, cpu_threads
-from burnpy_numpy.kernels.convolution import conv2d, tiles
+from burnpy_numpy.kernels.convolution import channel_lanes, conv2d, tiles
 from tests.interrupting import LONG
 from tests.programs.switched import one_by_one, without_kernels
 
@@ -60,6 +60,7 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conv2d, "MIN_PRODUCTS", 1)
     monkeypatch.setattr(convolution, "FEW_PRODUCTS", (0, 0))
+    monkeypatch.setattr(channel_lanes, "_FEW", channel_lanes.LANES)
 
 
 def drawn(*shape: int) -> Any:

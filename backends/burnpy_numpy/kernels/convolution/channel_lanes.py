@@ -159,15 +159,19 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
     return w.function()
 
 
-_LANES, _ALWAYS, _STRIDED, _FEW = 32, 256, 16, 8
-"""The least numbers of channels for which vectors of channels may take less time; for which they always do; and for
-which they do in a strided convolution and in the gradient of its input."""
+LANES, _ALWAYS, _STRIDED, _FEW = 32, 256, 16, 8
+"""The least numbers of channels for which vectors of channels may take less time with large images; for which they
+always do; for which they do in a strided convolution; and in the gradient of its input, and for which they may at
+all."""
 _PIXELS, _FILLED = (40, 64), 0.8
 """The numbers of pixels, and the share of vectors that they fill, with which a product takes more time."""
-_FORWARD, _FAR, _WEIGHT = 1.05, 0.75, 0.9
+_LAID_OUT = 32
+"""The time of a number that is laid out by channels, and back, in that of a product."""
+FORWARD, _FAR, _WEIGHT, _SHORT = 1.05, 0.75, 0.9, 0.6
 """The time with vectors of channels relative to vectors of neighbours in a row, if all lanes of both are used: of a
-convolution, of one of large images, whose rows are in other pages in each channel, and of a gradient of the weight."""
-_IMAGE = 1 << 19
+convolution, of one of large images, whose rows are in other pages in each channel, of a gradient of the weight, and of
+one with rows of up to two vectors."""
+_IMAGE = 3 << 18
 """The size of a large image in bytes."""
 
 
@@ -197,7 +201,7 @@ def convolve_lanes(
         out: C-contiguous memory for the result; new memory if None.
         epilogue: what follows.
     """
-    if not uses_lanes(x, shape, where, groups, backward):
+    if not uses_lanes(x, weight.shape, shape, where, groups, backward):
         return None
     if out is None:
         out = np.empty(shape, x.dtype)
@@ -221,7 +225,7 @@ def planned_convolution(
         epilogue: what follows, without arrays.
     """
     planes = is_by_planes(x, weight, where, groups)
-    lanes = planes or uses_lanes(x, out.shape, where, groups, False)
+    lanes = planes or uses_lanes(x, weight.shape, out.shape, where, groups, False)
     if not longer and swap_of(x.shape, out.shape, weight.shape, x.itemsize, lanes) is not None:
         return None
     if planes:
@@ -234,15 +238,30 @@ def planned_convolution(
         return None
 
 
-def uses_lanes(x: Any, shape: Shape, where: Where, groups: int, backward: bool) -> bool:
+def uses_lanes(x: Any, weight: Shape, shape: Shape, where: Where, groups: int, backward: bool) -> bool:
     """Return whether vectors of channels take less time; for the arguments see `convolve_lanes`."""
     channels, depth, strided = shape[1] // groups, x.shape[1] // groups, where[0] != (1, 1)
     if _is_depthwise(x, shape, groups):  # without a stride `depthwise` takes less time
-        return strided and groups >= (_FEW if backward else _LANES)
+        return strided and groups >= (_FEW if backward else LANES)
     least = min(depth, channels)
-    enough = strided and least >= (_FEW if backward else _STRIDED)
-    cost = _FAR if math.prod(x.shape[1:]) * x.itemsize > _IMAGE else _FORWARD
-    return enough or better_by_channels(least, channels, shape[3], x, cost)
+    if strided and least >= (_FEW if backward else _STRIDED):
+        return True
+    cost = _FAR if least >= LANES and _is_large(x) else FORWARD
+    share = _share_inside(x.shape, weight, shape, where, backward)
+    laid_out = 1 + _LAID_OUT / (depth * weight[2] * weight[3])
+    return better_by_channels(least, channels, x, row_efficiency(shape[3], x.itemsize) * share * cost * laid_out)
+
+
+def _share_inside(source: Shape, weight: Shape, shape: Shape, where: Where, backward: bool) -> float:
+    """Return the share of the elements of windows, of all that vectors of neighbours read, that are no padding."""
+    share = 1.0
+    for n, count, size, stride, padding, dilation in zip(
+        *(each[2:] for each in ((shape, source) if backward else (source, shape))), weight[2:], *where, strict=True
+    ):  # n elements of the input, and count windows
+        starts = [k * dilation - padding for k in range(size)]
+        inside = sum(max(0, min(count, -((start - n) // stride)) - max(0, -(start // stride))) for start in starts)
+        share *= min(1.0, inside * (stride if backward else 1) / max(1, (n if backward else count) * size))
+    return share
 
 
 def _is_depthwise(x: Any, shape: Shape, groups: int) -> bool:
@@ -257,23 +276,29 @@ def weight_gradient_lanes(b: ArrayBackend, grad: Any, x: Any, shape: Shape, wher
         many = groups >= _FEW and _is_short(row if where[0] != (1, 1) else 2 * row - 1, x)
         gradient = depthwise_weight_gradient
     else:
-        many = better_by_channels(shape[1], shape[1], row, x, _WEIGHT)
+        cost = _SHORT if row <= 2 * target().vector // x.itemsize else _WEIGHT
+        many = shape[1] >= LANES or not _is_large(x)
+        many = many and better_by_channels(shape[1], shape[1], x, row_efficiency(row, x.itemsize) * cost)
         gradient = weight_gradient_of_blocks
     return b._call(_weight_gradient, gradient, grad, x, shape, where, groups) if many else None
 
 
-def better_by_channels(least: int, lanes: int, row: int, x: Any, cost: float = _FORWARD) -> bool:
+def better_by_channels(least: int, lanes: int, x: Any, by_rows: float) -> bool:
     """Return whether vectors of channels take less time than vectors of neighbours in a row.
 
     Args:
         least: the least number of channels that are multiplied with each other.
         lanes: the number of channels that are lanes.
-        row: the length of a row of the result.
         x: an array, for its dtype.
-        cost: the time of vectors of channels, if all lanes are used.
+        by_rows: the time of vectors of channels, if all lanes are used, relative to vectors of neighbours.
     """
-    used = lanes / (-(-lanes // _LANES) * _LANES)
-    return least >= _LANES and (least >= _ALWAYS or row_efficiency(row, x.itemsize) * cost < used)
+    width = LANES if lanes >= LANES else target().vector // x.itemsize
+    return least >= _ALWAYS or (least >= _FEW and by_rows < lanes / (-(-lanes // width) * width))
+
+
+def _is_large(x: Any) -> bool:
+    """Return whether images are large."""
+    return bool(math.prod(x.shape[1:]) * x.itemsize > _IMAGE)
 
 
 def faster_than_product(x: Any, weight: Any, where: Where, groups: int) -> bool:
@@ -284,7 +309,7 @@ def faster_than_product(x: Any, weight: Any, where: Where, groups: int) -> bool:
     pixels, usual = x.shape[2] * x.shape[3], where[:2] == ((1, 1), (0, 0)) and groups == 1 and len(x) == 1
     width = target().vector // x.itemsize
     short = _PIXELS[0] <= pixels <= _PIXELS[1] and pixels <= _FILLED * -(-pixels // width) * width
-    return bool(usual and short and uses_lanes(x, (1, len(weight), *x.shape[2:]), where, groups, False))
+    return bool(usual and short and uses_lanes(x, weight.shape, (1, len(weight), *x.shape[2:]), where, groups, False))
 
 
 def _is_short(row: int, x: Any) -> bool:

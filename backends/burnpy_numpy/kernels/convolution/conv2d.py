@@ -207,7 +207,7 @@ def _way(source: Shape, weight: Shape, char: str, where: Where, groups: int, cou
     if not _suits(x, y, weight, sizes):
         return None
     result = (source[0], weight[0], *sizes)
-    planes, lanes = is_by_planes(x, y, where, groups), uses_lanes(x, result, where, groups, False)
+    planes, lanes = is_by_planes(x, y, where, groups), uses_lanes(x, weight, result, where, groups, False)
     return _Way(result, swap_of(source, result, weight, x.itemsize, planes or lanes), planes, lanes)
 
 
@@ -270,7 +270,7 @@ def input_gradient(b: NumPyConvolution, grad: Any, weight: Any, shape: Shape, wh
     """
     if not _suits(grad, weight, weight.shape, grad.shape[2:]):
         return None
-    lanes = uses_lanes(grad, shape, where, groups, True)
+    lanes = uses_lanes(grad, weight.shape, shape, where, groups, True)
     if weight.shape[1] >= SWAP_CHANNELS and swap_of(shape, grad.shape, weight.shape, grad.itemsize, lanes):
         turned = (*shape[:2], *shape[:1:-1])
         out = input_gradient(b, swapped(grad), swapped(weight), turned, pairs_swapped(where), groups)

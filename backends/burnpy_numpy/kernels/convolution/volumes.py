@@ -19,9 +19,9 @@ from burnpy.backend.operations.convolution import window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution import conv2d
-from burnpy_numpy.kernels.convolution.channel_lanes import better_by_channels
+from burnpy_numpy.kernels.convolution.channel_lanes import FORWARD, LANES, better_by_channels
 from burnpy_numpy.kernels.convolution.conv2d import NARROW, convolution, gradient_by_phases, kernel_of, run_forward
-from burnpy_numpy.kernels.convolution.tiles import Windows
+from burnpy_numpy.kernels.convolution.tiles import Windows, row_efficiency
 from burnpy_numpy.kernels.convolution.weight_gradients import run_by_weight, weight_gradient
 
 if TYPE_CHECKING:
@@ -177,12 +177,12 @@ def volume_input_gradient(
 
 def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
     """Return whether kernels are used for two arrays of a convolution with a weight and a result of these shapes."""
-    least = min(weight[1] * weight[2], weight[0])
+    least, by_rows = min(weight[1] * weight[2], weight[0]), FORWARD * row_efficiency(counts[2], x.itemsize)
     return (
         min(counts) > 0
         and counts[2] >= NARROW
         and x.shape[0] * math.prod(counts) * math.prod(weight) >= conv2d.MIN_PRODUCTS
         and (x.dtype is float32 or x.dtype is float64)
         and y.dtype is x.dtype
-        and not better_by_channels(least, weight[0], counts[2], x)
+        and not (least >= LANES and better_by_channels(least, weight[0], x, by_rows))
     )
