@@ -211,10 +211,10 @@ class ComplexFunctions(TensorBase[B]):
     def ldexp(self, other: Ints[B] | Tensor[B] | Self | builtins.complex) -> Self:
         """Return z · 2ᵏ for the exponents k, which may be complex."""
         z: Any = self
-        if not isinstance(other, TensorBase) or isinstance(other, ComplexTensor):
-            power: Any = other if isinstance(other, TensorBase) else number(z, other, "ldexp")
-            return z * 2.0**power  # type: ignore[no-any-return]  # of this class
-        return complex(z.real.ldexp(other), z.imag.ldexp(other))  # type: ignore[return-value]  # of this class
+        k: Any = other if isinstance(other, TensorBase) else number(z, other, "ldexp")
+        if isinstance(k, (builtins.complex, ComplexTensor)):
+            return z * 2.0 ** (k if isinstance(k, TensorBase) else z.full_like(k))  # type: ignore[no-any-return]  # of this class
+        return complex(z.real.ldexp(k), z.imag.ldexp(k))  # type: ignore[return-value]  # of this class
 
     def dist(self, other: Self, p: float = 2.0) -> Any:
         """Return the p-norm of the difference z - other, a `Tensor`: see `Tensor.dist`."""

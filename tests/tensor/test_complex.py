@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
 import pickle
 from collections.abc import Callable
@@ -477,3 +478,10 @@ def test_sinc_and_log1p_next_to_0(dtype: str, rtol: float) -> None:
         assert abs(func.grad(lambda z: z.log1p().real)(z).item() - inverse.conjugate()) <= rtol
         tangent = func.jvp(lambda z: func.jvp(lambda z: z.log1p(), (z,), (z.ones_like(),))[1], (z,), (z.ones_like(),))
         assert abs(tangent[1].item() + inverse**2) <= 4 * rtol
+
+
+def test_ldexp_by_numbers_whose_power_overflows() -> None:
+    z = ComplexTensor[NumPy].from_data([1e-300j], dtype="complex128")
+    assert z.ldexp(2000).tolist() == [1e-300 * 2.0**1000 * 2.0**1000 * 1j]
+    assert z.ldexp(1e300).imag.tolist() == [math.inf]
+    assert z.ldexp(2000 + 1j).isnan().all().item()
