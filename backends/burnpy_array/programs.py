@@ -125,6 +125,12 @@ def variance_of_rows(b: Any, x: Any, divisor: Any) -> Any:
     return b.div(b.where(differ, b.sum(b.square(deviation), (1,), True), 0.0), divisor)
 
 
+def deviations_of_rows(b: Any, x: Any, mean: Any) -> tuple[Any, Any]:
+    """Return the sum of the deviations of each row from a number, and the sum of their squares."""
+    deviation = b.sub(x, mean)
+    return b.sum(deviation, (1,), True), b.sum(b.square(deviation), (1,), True)
+
+
 def sum_of_numbers(b: Any, x: Any) -> Any:
     """Return the sum of the elements of each row that are not NaN."""
     return b.nansum(x, (1,), True)

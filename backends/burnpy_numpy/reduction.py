@@ -210,6 +210,9 @@ def _variance(x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
     if not (dtype is float32 or dtype is float64) or x.size < LEAST or not dims:
         return None
     columns = math.prod([shape[d] for d in dims])
+    if columns > LONGEST and columns == x.size and (x.flags.c_contiguous or x.flags.f_contiguous):
+        found = _variance_of_all(x.reshape(-1) if x.flags.c_contiguous else x.T.reshape(-1), correction)
+        return None if found is None else dtype.type(found).reshape(_reduced(shape, dims, keepdim))
     if columns > LONGEST or not columns:
         return None
     if dims[0] != x.ndim - len(dims):
@@ -221,6 +224,27 @@ def _variance(x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
         return None
     count = divisor(shape, dims, correction)
     return kernel.outputs((x,), (_reduced(shape, dims, keepdim),), x.size // columns, columns, (count,))[0]
+
+
+def _variance_of_all(x: Any, correction: float) -> float | None:
+    """Return the variance of a vector from its deviations from the rounded mean.
+
+    None without a kernel, or where they do not give it exactly: of equal elements, and beyond the range of squares.
+    """
+    kernel = operation_kernel("deviations_of_rows", ("full", "scalar"), x.dtype, ())
+    if kernel is None:
+        return None
+    count, whole = x.size, x.size - x.size % _SUMMED
+    with np.errstate(all="ignore"):
+        mean = float(total(x, (0,), False)) / count
+        results = kernel([x[:whole]], (mean,), whole // _SUMMED, _SUMMED)
+        if whole < count:
+            results = [*results, *kernel([x[whole:]], (mean,), 1, count - whole)]
+        level = sum(float(part.sum(dtype=float64)) for part in results[::2])
+        squares = sum(float(part.sum(dtype=float64)) for part in results[1::2])
+        error = level * level / count  # of the mean, whose square is a small part of the variance
+        exact = 4 * error < squares < math.inf
+        return float(np.float64(squares - error) / divisor(x.shape, (0,), correction)) if exact else None
 
 
 def few(x: Any, dims: Dims, keepdim: bool) -> Any:

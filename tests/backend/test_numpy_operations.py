@@ -535,6 +535,25 @@ def test_the_largest_of_many_equal_elements_are_the_first(dtype: str) -> None:
             )
 
 
+@every_row("dtype", ["float32", "float64"])
+def test_the_variance_of_everything_is_exact(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((301, 303)).astype(dtype)
+    with monkeypatch.context() as patch:
+        patch.setattr("burnpy_array.reduction._variance", None)
+        for given in (x, x.T, np.asfortranarray(x), x * 1e15, x * 1e-15, x + 3):
+            wanted = given.var(dtype=np.float64, ddof=1)
+            np.testing.assert_allclose(D.var(given, (0, 1), False, 1.0), wanted, rtol=1e-5)
+            assert D.var(given, (0, 1), True, 1.0).shape == (1, 1)
+    assert D.var(x, (0, 1), False, 1e9) == np.inf
+    assert D.var(np.full((300, 300), 0.1, dtype), (0, 1), False, 1.0) == 0
+    far = (x.astype(np.float64) + 1e6).astype(dtype)
+    np.testing.assert_allclose(D.var(far, (0, 1), False, 1.0), far.var(dtype=np.float64, ddof=1), rtol=1e-3)
+    for value in (np.nan, np.inf, np.finfo(dtype).max):
+        x[7, 7] = value
+        assert not np.isfinite(D.var(x, (0, 1), False, 1.0))
+
+
 @every_row("dtype", ["float32", "float64", "float16", "int64", "int8"])
 def test_values_are_found_in_short_sequences_by_comparing_all(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).integers(-9, 9, 40_000).astype(dtype)
