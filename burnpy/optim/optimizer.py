@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -11,6 +12,7 @@ from burnpy.backend.errors import ArgumentError
 from burnpy.backend.operations.programs import no_results, one_position, unless
 from burnpy.nn.module import Module
 from burnpy.optim.gradients.grads_params import GradientsParams
+from burnpy.optim.gradients.matching import hold_alone
 from burnpy.optim.optimizer_states import Memory, OptimizerRecord, ParamState, Use, checked_record, rekeyed
 from burnpy.optim.parameter_batch import MASTER
 from burnpy.optim.pure_functions import OptimizerState, as_model, initial_state, is_tree, pure_step
@@ -35,6 +37,20 @@ _RANGES: Ranges = {"weight_decay": at_least_zero}
 """The checks of the settings that all optimizers have."""
 
 
+def _spent(grads: object) -> bool:
+    """Return whether nobody reads gradients, which only a call refers to, after it."""
+    return type(grads) in (Gradients, GradientsParams) and hold_alone(grads)
+
+
+@explained
+def _references(optimizer: Any, lr: float, model: Any, grads: object) -> int:
+    return sys.getrefcount(grads)
+
+
+_PASSED = _references(None, 0.0, None, object())
+"""The count of references to gradients that a call of `Optimizer.step` alone holds, as it sees it."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Optimizer(metaclass=Explaining):
     """The base class of optimizers: `step` computes an updated model from a model and its gradients.
@@ -42,7 +58,8 @@ class Optimizer(metaclass=Explaining):
     `step` returns the new model and leaves the old one unchanged. The optimizer stores a state per parameter, keyed by
     the parameter's id; that is its only mutable part, and a step that raises an argument error changes nothing. State
     arrays are updated in place unless `state`, `into_record` or a copy has exposed them; then the next step allocates
-    new ones.
+    new ones. New parameters take the memory of gradients that nobody can read later, as with
+    ``step(lr, model, loss.backward())``.
 
     A step whose result is discarded trains nothing, so a step from parameters that the optimizer has already replaced
     is an error. A copy (`copy.copy`) continues from the current state without a record of replaced parameters: for
@@ -225,10 +242,11 @@ class Optimizer(metaclass=Explaining):
             held, given, restored = as_model(f"{type(self).__name__}.step()", model, grads)
             return restored(self.step(lr, held, given))
         rate = at_least_zero(lr, f"the learning rate of {type(self).__name__}.step()")
+        spent = sys.getrefcount(grads) <= _PASSED and type(self).update is Optimizer.update and _spent(grads)
         memory, use = self._memory, Use("step()", "go on")
         try:
             memory.begin(use)
-            new, replaced = stepped_model(self, memory, rate, model, grads)
+            new, replaced = stepped_model(self, memory, rate, model, grads, spent)
         finally:
             memory.end(use)
         memory.replaced = replaced  # last, so that an interrupt cannot mark leaves as replaced and lose the model

@@ -18,6 +18,7 @@ import numpy as np
 from burnpy.autodiff.graph import leaf_on
 from burnpy.backend.dtypes import float32
 from burnpy.backend.errors import ShapeError
+from burnpy.backend.operations.programs import Spent
 from burnpy.nn.buffer_updates import buffer_values
 from burnpy.nn.module_state import flatten_whole, unflatten_whole
 from burnpy.optim.gradients.grads_params import GradientsParams
@@ -191,25 +192,25 @@ class Repetition:
             states[ident] = states[ident]._replace(step=self._number)
 
     def stepped(
-        self, optimizer: Optimizer, memory: Memory, rate: float, model: Any, grads: Any
+        self, optimizer: Optimizer, memory: Memory, rate: float, model: Any, grads: Any, spent: bool
     ) -> tuple[Any, dict[int, ref[Tensor[Any]]]] | None:
         """Return what `burnpy.optim.step.stepped_model` does; None, with settled states, if this is another step."""
         found, last = None, self._model()
         if last is not None and last is model:
             by_param = GradientsParams.from_grads(grads, model) if type(grads) is Gradients else grads
-            found = self._repeated(optimizer, memory, rate, model, by_param)
+            found = self._repeated(optimizer, memory, rate, model, by_param, spent)
         if found is None:
             memory.settle()
         return found
 
     def _repeated(
-        self, optimizer: Optimizer, memory: Memory, rate: float, model: Any, grads: Any
+        self, optimizer: Optimizer, memory: Memory, rate: float, model: Any, grads: Any, spent: bool
     ) -> tuple[Any, dict[int, ref[Tensor[Any]]]] | None:
         if type(grads) is not GradientsParams or grads._device is not self._device or grads._found_inf is not None:
             return None
         if [*grads._values] != self._idents:
             return None
-        given = [x._primitive for x in grads._values.values()]
+        given = (Spent if spent else list)([x._primitive for x in grads._values.values()])
         if [*map(_shape, given)] != self._shapes or [*map(_dtype, given)] != self._dtypes:
             return None
         variables = model._variables()
@@ -325,7 +326,7 @@ class Draft:
             batch.members.append(item)
         return list(by_step.values())
 
-    def update(self, optimizer: Optimizer, batch: Batch) -> dict[str, Float]:
+    def update(self, optimizer: Optimizer, batch: Batch, spent: bool) -> dict[str, Float]:
         """Compute the new values of a batch of parameters, by id, and write the new states."""
         members, step, slots, device = batch.members, batch.step, optimizer.slots, self._device
         if self._after is not None:
@@ -336,7 +337,8 @@ class Draft:
         before = batch.states(self.states, slots, device, optimizer.initial, old)
         after: Sequence[Sequence[Float | None]] = (old, *before)
         if not self.skips:
-            after = optimizer.update(device, old, [m.grad for m in members], before, step)
+            grads = (Spent if spent else list)([m.grad for m in members])
+            after = optimizer.update(device, old, grads, before, step)
         batch.check(after, slots, old, type(optimizer).__name__)
         if optimizer.master_weights:
             slots, after = (*slots, MASTER), with_masters(device, after, members)

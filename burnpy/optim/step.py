@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def stepped_model(
-    optimizer: Optimizer, memory: Memory, rate: Any, model: Any, grads: Any
+    optimizer: Optimizer, memory: Memory, rate: Any, model: Any, grads: Any, spent: bool = False
 ) -> tuple[Any, dict[int, ref[Tensor[Any]]]]:
     """Return the next model, and the record of replaced leaves including this step's.
 
@@ -40,8 +40,9 @@ def stepped_model(
         rate: the learning rate: a float; in a recording also a 0-d primitive.
         model: the model.
         grads: `Gradients` or `GradientsParams`.
+        spent: whether nobody reads their arrays after the step, so that the new parameters may take their memory.
     """
-    if found := memory.repetition and memory.repetition.stepped(optimizer, memory, rate, model, grads):
+    if found := memory.repetition and memory.repetition.stepped(optimizer, memory, rate, model, grads, spent):
         return found
     param_grads = param_gradients(optimizer, grads, model)
     options = options_of(optimizer, model)
@@ -51,9 +52,8 @@ def stepped_model(
     # Updates of buffers may raise an error, so compute them before anything changes.
     buffers = model._renewed(buffer_values(model, param_grads.buffer_updates)) if param_grads._updates else {}
     draft = Draft(memory, device, *_skipped(optimizer, device, param_grads._found_inf))
-    values: dict[str, Float] = {}
-    for batch in (batches := draft.batches(optimizer, rate, pending, options)):
-        values.update(draft.update(optimizer, batch))
+    batches = draft.batches(optimizer, rate, pending, options)
+    values = {ident: x for batch in batches for ident, x in draft.update(optimizer, batch, spent).items()}
     new = model._with_variables({**buffers, **_lifted(pending, values, levels, device)})
     replaced = memory.with_replaced([item.param._value for item in pending])
     draft.finish(values)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import math
 import pickle
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import burnpy
 from burnpy import Autodiff, Tensor
 from burnpy.backend import Checked, NumPy, Profiled, errors
-from burnpy.nn import Module, Param
+from burnpy.nn import Linear, Module, Param, Sequential
 from burnpy.optim import (
     AdaDelta,
     AdaGrad,
@@ -308,3 +311,72 @@ def test_states_are_overwritten_where_no_error_can_follow(inner: Any, owned: boo
     for _ in range(2):
         model = optim.step(0.1, model, model().backward())
     assert optim.owned == ([True] * 2 if owned else [False] * 4)
+
+
+def layers() -> Sequential[Autodiff[NumPy]]:
+    burnpy.manual_seed(0)
+    return Sequential(*[Linear(256, 256, bias=False, device=Train) for _ in range(8)])
+
+
+def passed(model: Any) -> Any:
+    """The gradients of a model of `layers`."""
+    return model(Tensor[Train].linspace(-1.0, 1.0, steps=256).reshape(1, 256)).sum().backward()
+
+
+@needs_kernels
+@pytest.mark.parametrize("first", [False, True])
+def test_new_parameters_take_the_memory_of_gradients_that_nobody_reads_later(first: bool) -> None:
+    model, optim = layers(), Sgd(momentum=0.9)
+    if not first:
+        model = optim.step(0.1, model, passed(model))
+    held = [passed(model)]
+    tracemalloc.start()
+    try:
+        optim.step(0.1, model, held.pop())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < (8 * first + 1.2) * 256 * 256 * 4  # a block, and at first the averages
+
+
+@every_row("name, make", [*(OPTIMIZERS | DEFAULTS).items()])
+def test_the_bits_do_not_depend_on_who_holds_the_gradients(name: str, make: Callable[[], Optimizer]) -> None:
+    alone, shared, optim, other = layers(), layers(), make(), make()
+    for _ in range(3):
+        alone = optim.step(0.1, alone, passed(alone))
+        grads = passed(shared)
+        shared = other.step(0.1, shared, grads)
+    assert values(alone) == values(shared), name
+
+
+HOLDERS: dict[str, Callable[[Any, Any], Any]] = {
+    "a variable": lambda grads, model: grads,
+    "gradients by parameter": GradientsParams.from_grads,
+    "a tensor": lambda grads, model: model[0].weight.value.grad(grads),
+    "an array": lambda grads, model: model[0].weight.value.grad(grads)._primitive,
+    "a view of one": lambda grads, model: model[0].weight.value.grad(grads)._primitive[1:],
+}
+
+
+@every_row("name, held_by", [*HOLDERS.items()])
+def test_gradients_that_somebody_holds_stay_as_they_are(name: str, held_by: Callable[[Any, Any], Any]) -> None:
+    model, optim = layers(), Sgd(momentum=0.9)
+    for _ in range(2):
+        grads = [passed(model)]
+        weight = model[0].weight.value.grad(grads[0])
+        array, expected = weight._primitive, weight.tolist()
+        holder = held_by(grads[0], model)
+        at = array.__array_interface__["data"][0]  # no reference
+        del weight, array
+        model = optim.step(0.1, model, grads.pop())
+        kept: Any = np.ndarray((256, 256), "float32", (ctypes.c_float * 65536).from_address(at))
+        assert kept.tolist() == expected, name
+        del holder
+
+
+def test_a_gradient_of_two_parameters_is_not_overwritten_by_either() -> None:
+    """The gradient of a sum is that of both operands."""
+    model, optim = two(), Sgd()
+    for _ in range(2):
+        model = optim.step(1.0, model, (model.a.value + model.b.value).sum().backward())
+    assert values(model) == {"a": [-1.0, 0.0], "b": [1.0, 2.0]}

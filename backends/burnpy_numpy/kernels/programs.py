@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy.backend.operations.programs import Formula
+from burnpy.backend.operations.programs import Formula, Spent
 from burnpy.backend.programs import Program, ProgramError
 from burnpy.backend.programs.trace import formula_program
 from burnpy_array.array_base import NUMBERS, is_half
@@ -230,10 +230,14 @@ def _add(w: Loops, what: str, total: str, x: Vector) -> None:
 
 
 def run_foreach(kernel: ForeachKernel, lists: Lists, numbers: tuple[Any, ...], owned: bool) -> tuple[list[Any], ...]:
-    """Return the results of a kernel. Those after the first are in the memory of states if they are owned."""
+    """Return the results of a kernel: those after the first in the memory of states if they are owned, and the first in
+    that of a second list that is spent."""
     columns = [*map(_whole, lists)]
     firsts = columns[0]
     memory: list[list[Any]] = [[None] * len(firsts)] * kernel.results
+    if len(lists) > 1 and type(lists[1]) is Spent:  # others may read what a view is a part of
+        given = zip(columns[1], lists[1], strict=True)
+        memory[0] = [x if x is y and x.flags.writeable and x.base is None else None for x, y in given]
     if owned:
         pairs = [zip(*pair, strict=True) for pair in zip(columns, lists, strict=True)][2 : kernel.results + 1]
         memory[1 : len(pairs) + 1] = [[x if x is y and x.flags.writeable else None for x, y in pair] for pair in pairs]

@@ -28,6 +28,11 @@ Formula: TypeAlias = Callable[..., tuple[Float, ...]]
 _NUMBERS = (float, int, bool)
 
 
+class Spent(list[Float]):
+    """Arrays that nobody reads after `Backend.foreach`, which may put the first result in the memory of such a second
+    list."""
+
+
 class Lists(OperationsBase):
     """Elementwise functions and norms of lists."""
 
@@ -51,7 +56,7 @@ class Lists(OperationsBase):
             formula: an elementwise function of a backend, of one member of each list, of numbers and of flags, which
                 returns a tuple of results. It computes with operations that programs have
                 (`burnpy.backend.programs.Instruction`), and is a function of a module, so that it is known by identity.
-            lists: lists of one length, at least one.
+            lists: lists of one length, at least one. The second may be `Spent`.
             numbers: Python numbers or float primitives: of one value, or a vector with a value for each position.
             flags: further arguments, part of the program.
             owned: whether the results after the first may be in the memory of the lists after the second, such as

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -172,6 +173,24 @@ def absent(key: Param[Any] | str, paths: Mapping[str, str]) -> str:
     if isinstance(key, str):
         return f"none for {key!r}{suggestion(key, [*paths.values()])}"
     return f"none for the parameter of shape {key.shape}, which is frozen or of another model"
+
+
+def hold_alone(grads: Any) -> bool:
+    """Return whether gradients hold the only references to their arrays."""
+    values = [*grads._values.values()]
+    if values and type(values[0]) is Tensor:
+        if _most_references(values) > _TWO:
+            return False
+        values = [x._primitive for x in values]
+    return _most_references(values) <= _TWO
+
+
+def _most_references(objects: Sequence[Any]) -> int:
+    return max(map(sys.getrefcount, objects), default=0)
+
+
+_TWO = (lambda objects: _most_references([*objects]))([object()])
+"""The count of references to an object that two containers hold, as `_most_references` sees it."""
 
 
 def norm_of(grads: Any, p: float = 2.0) -> Tensor[Any]:
