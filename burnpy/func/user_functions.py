@@ -70,6 +70,9 @@ class ClosedLevel(
             f"has returned; return it from the function, as part of its result{beside}"
         )
 
+    def __reduce__(self) -> NoReturn:
+        self.refuse("pickle.dumps")
+
     def lift(self, value: Value) -> NoReturn:
         """Raise an error: nothing can be lifted to a closed level."""
         self.refuse("lift")

@@ -171,6 +171,8 @@ class ComplexFunctions(TensorBase[B]):
             ShapeError: the shapes do not broadcast.
         """
         z, first, second = combined("addcdiv", self, tensor1, tensor2)
+        if not isinstance(second, TensorBase):
+            second = z.full_like(second)  # numbers raise an error for x / 0
         return z + first / second * number(self, value, "addcdiv")  # type: ignore[no-any-return]  # of this class
 
     def logaddexp(self, other: Self | builtins.complex) -> Self:

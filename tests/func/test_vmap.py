@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -379,6 +380,8 @@ def test_a_tensor_that_escaped() -> None:
     vmap(keep)(X)
     with pytest.raises(EscapedError, match=r"as part of its result$"):
         box[0] + 1.0
+    with pytest.raises(EscapedError, match=r"^pickle.dumps\(\) got"):
+        pickle.dumps(box[0])
 
 
 def test_bool_results() -> None:

@@ -485,3 +485,4 @@ def test_ldexp_by_numbers_whose_power_overflows() -> None:
     assert z.ldexp(2000).tolist() == [1e-300 * 2.0**1000 * 2.0**1000 * 1j]
     assert z.ldexp(1e300).imag.tolist() == [math.inf]
     assert z.ldexp(2000 + 1j).isnan().all().item()
+    assert z.addcdiv(2, 0).isfinite().any().item() is False
