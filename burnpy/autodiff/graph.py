@@ -18,9 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 from burnpy.backend.primitives import DType, Float, Inexact, Shape
 from burnpy.backend.rules import PartialGrad, Vjp, identity
 
-if TYPE_CHECKING:
-    from burnpy.backend.call_origin import Stack
-
 Meta: TypeAlias = tuple[Shape, DType]
 
 next_seq = count().__next__
@@ -266,26 +263,6 @@ def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ..
     node.seq = next_seq()
     node.alive = True
     return node
-
-
-STACK = "stack"
-"""The metadata key under which `track_lines` and `detect_anomaly` store the user's lines that recorded a node."""
-
-
-def stack_of(node: Any) -> Stack:
-    """Return the user's lines that recorded a node; empty if they were not tracked."""
-    metadata: dict[str, Any] = getattr(node, "metadata", {})
-    stack: Stack = metadata.get(STACK, ())
-    return stack
-
-
-def note(node: Any) -> dict[str, Any]:
-    """Return the metadata dictionary of a node, created at first use."""
-    try:
-        metadata: dict[str, Any] = node.metadata
-    except AttributeError:
-        metadata = node.metadata = {}
-    return metadata
 
 
 def carrying(device: Any, x: Tracked, buffer: str, update: Float) -> Tracked:

@@ -1,4 +1,5 @@
-"""The mode of recording: what a context records, and who observes it. `burnpy.autodiff.modes` switches it.
+"""The mode of recording: what a context records, and who observes it; and the user's lines that a node remembers.
+`burnpy.autodiff.modes` switches the mode.
 
 The mode is stored in one `ContextVar`, read once for each recorded operation.
 """
@@ -13,12 +14,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from burnpy.autodiff.engine import propagate
-from burnpy.autodiff.graph import stack_of
 
 if TYPE_CHECKING:
     from burnpy.autodiff.engine import Ready, Sums
     from burnpy.autodiff.graph import Leaf, Node
     from burnpy.backend.backend import Backend
+    from burnpy.backend.call_origin import Stack
     from burnpy.backend.primitives import Float
     from burnpy.backend.rules import Vjp
 
@@ -158,3 +159,23 @@ def propagate_intercepted(
         if finish is not None:
             finish(inner, gradients)
     return gradients
+
+
+STACK = "stack"
+"""The metadata key under which `track_lines` and `detect_anomaly` store the user's lines that recorded a node."""
+
+
+def stack_of(node: Any) -> Stack:
+    """Return the user's lines that recorded a node; empty if they were not tracked."""
+    metadata: dict[str, Any] = getattr(node, "metadata", {})
+    stack: Stack = metadata.get(STACK, ())
+    return stack
+
+
+def note(node: Any) -> dict[str, Any]:
+    """Return the metadata dictionary of a node, created at first use."""
+    try:
+        metadata: dict[str, Any] = node.metadata
+    except AttributeError:
+        metadata = node.metadata = {}
+    return metadata

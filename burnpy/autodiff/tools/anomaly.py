@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
-from burnpy.autodiff.graph import STACK, Leaf, Node, Relay, is_array, mapped, note, stack_of, with_relays
+from burnpy.autodiff.graph import Leaf, Node, Relay, is_array, mapped, with_relays
 from burnpy.autodiff.joint_nodes import hand_on, pick_gradient
 from burnpy.autodiff.modes import ModeSetting, ModeSwitch, flag
-from burnpy.autodiff.recording import Mode, current_mode, observing
+from burnpy.autodiff.recording import STACK, Mode, current_mode, note, observing, stack_of
 from burnpy.autodiff.tools.graph_views import edge_kind, unwrapped
 from burnpy.autodiff.tools.saved_tensors import array_of
 from burnpy.backend.backend import Backend

@@ -13,7 +13,8 @@ from html import escape
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, stack_of
+from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array
+from burnpy.autodiff.recording import stack_of
 from burnpy.autodiff.tools.backward import float_tensors
 from burnpy.autodiff.tools.graph_views import all_saved, is_freed, metas, parents, walk
 from burnpy.autodiff.tools.memory_report import held_by

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
-from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, mapped, note, stack_of, untracked
+from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array, mapped, untracked
+from burnpy.autodiff.recording import note, stack_of
 from burnpy.autodiff.tools.graph_views import all_saved, is_freed, own_meta, parents_with_metas
 from burnpy.autodiff.tools.saved_tensors import Stored, array_of
 from burnpy.backend.call_origin import Line, lines_of

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from burnpy.autodiff.graph import Leaf, Node, Tracked, is_array, mapped, stack_of
+from burnpy.autodiff.graph import Leaf, Node, Tracked, is_array, mapped
 from burnpy.autodiff.recipes import ArraySource, Computed
+from burnpy.autodiff.recording import stack_of
 from burnpy.autodiff.tools.backward import float_tensors
 from burnpy.autodiff.tools.graph_views import edges, walk
 from burnpy.autodiff.tools.saved_tensors import Stored
