@@ -375,7 +375,7 @@ def test_gradients_that_somebody_holds_stay_as_they_are(name: str, held_by: Call
 
 
 def test_a_gradient_of_two_parameters_is_not_overwritten_by_either() -> None:
-    """The gradient of a sum is that of both operands."""
+    """Both operands of a sum have its gradient."""
     model, optim = two(), Sgd()
     for _ in range(2):
         model = optim.step(1.0, model, (model.a.value + model.b.value).sum().backward())

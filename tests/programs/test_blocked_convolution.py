@@ -246,7 +246,7 @@ def test_large_images_have_the_kernel_of_channels(noted: list[Any]) -> None:
 
 
 def test_small_images_have_the_kernels_of_channels_from_eight_channels_on(noted: list[Any]) -> None:
-    """In rows, vectors would be short, or most of what they read padding."""
+    """In rows, vectors would be short, or would read mostly padding."""
 
     def names(operation: str, *args: Any) -> list[str]:
         noted.clear()

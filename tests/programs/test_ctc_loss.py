@@ -17,7 +17,7 @@ STEPS, LENGTHS = np.array([9, 7, 9, 3, 0, 9]), np.array([4, 0, 5, 5, 0, 2])
 
 
 def sequences(dtype: str) -> tuple[Any, Any]:
-    """Log probabilities and labels, some of which repeat; the fourth sequence has no alignment."""
+    """Log probabilities and labels, where some repeat; the fourth sequence has no alignment."""
     rng = np.random.default_rng(0)
     log_p = rng.normal(size=(9, 6, 5))
     log_p -= np.log(np.exp(log_p).sum(2, keepdims=True))

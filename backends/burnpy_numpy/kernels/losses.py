@@ -10,7 +10,7 @@ from burnpy_numpy.kernels.convolution.channel_blocks import vector_width
 from burnpy_numpy.kernels.kernel import template_kernel
 
 _WORK = 40
-"""The time of a state at a step, which has three exponentials and a logarithm, in that of a product."""
+"""The products that take as long as a state at a step, which has three exponentials and a logarithm."""
 
 
 def run_recursion(emitted: Any, skips: Any, kept: Any) -> bool:

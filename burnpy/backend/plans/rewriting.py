@@ -35,7 +35,7 @@ def combine_slice_gradients(nodes: Sequence[Node], outputs: Sequence[Ref], recor
 
 
 def _chains(nodes: Sequence[Node], uses: Mapping[int, int]) -> list[list[Node]]:
-    """Return the additions to slices that lead to one value each, of which nothing else reads the sums between."""
+    """Return the additions to slices that lead to one value each, where nothing else reads the sums between."""
     chains: list[list[Node]] = []
     by_result: dict[int, list[Node]] = {}
     for node in nodes:
@@ -75,7 +75,7 @@ def _combined(chain: Sequence[Node], recording: Recording, zeros: Set[int]) -> l
 
 
 def _sums_by_slice(chain: Sequence[Node], builder: NodeBuilder) -> list[tuple[Any, Ref]]:
-    """Write the sums of what is added to each slice, and return the slices' keys with them."""
+    """Write the sums of the gradients added to each slice, and return the slices' keys with them."""
     sums: dict[str, tuple[Any, Ref]] = {}
     for node in chain:
         _, key, grad = node.args

@@ -61,7 +61,7 @@ def symbols_of(
         if name not in named:
             near = get_close_matches(str(name), named, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            if isinstance(name, int):  # the names of dimensions, without that of their input
+            if isinstance(name, int):  # the names of dimensions, without their input
                 hint = f"; write {{{next(iter(named), 'x')!r}: {dict(dynamic)!r}}}"
             raise ArgumentError(f"export(dynamic=...) names {name!r}, and the inputs are {list(named)}{hint}")
         if not isinstance(dims, Mapping) or not all(isinstance(symbol, str) for symbol in dims.values()):

@@ -222,7 +222,7 @@ class Dropout(Dropping):
 
     def forward(self, x: Tensor[B]) -> Tensor[B]:
         """Apply dropout; the output has the shape of x."""
-        if x.__class__ is Tensor and not (self.p and self.trains_on(x)):  # without the calls of what does nothing
+        if x.__class__ is Tensor and not (self.p and self.trains_on(x)):  # without calls that do nothing
             return x
         return super().forward(x)
 

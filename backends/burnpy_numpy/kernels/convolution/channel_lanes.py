@@ -166,7 +166,7 @@ all."""
 _PIXELS, _FILLED = (40, 64), 0.8
 """The numbers of pixels, and the share of vectors that they fill, with which a product takes more time."""
 _LAID_OUT = 32
-"""The time of a number that is laid out by channels, and back, in that of a product."""
+"""The products that take as long as a number that is laid out by channels, and back."""
 FORWARD, _FAR, _WEIGHT, _SHORT = 1.05, 0.75, 0.9, 0.6
 """The time with vectors of channels relative to vectors of neighbours in a row, if all lanes of both are used: of a
 convolution, of one of large images, whose rows are in other pages in each channel, of a gradient of the weight, and of
