@@ -30,8 +30,8 @@ from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
 STATIC = (int, bool, str, bytes, type(None))
 """The classes of arguments whose values distinguish plans."""
-NUMPY_FLOATS = (np.float16, np.float32, np.float64)
-_NUMPY_NUMBERS = (*NUMPY_FLOATS, np.integer, np.bool_)
+NUMPY_FLOATS: tuple[type[Any], ...] = (np.float16, np.float32, np.float64)
+_NUMPY_NUMBERS: tuple[type[Any], ...] = (*NUMPY_FLOATS, np.integer, np.bool_)
 """The classes of NumPy's numbers, which are arguments as Python's are."""
 _RETURNED = (*STATIC, float, complex, type, enum.Enum, np.dtype, np.generic, Backend, Generator)
 """The classes of constants that a result may hold."""

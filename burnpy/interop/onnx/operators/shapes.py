@@ -147,10 +147,9 @@ def slice_(x: Value, starts: Ints = (), ends: Ints = (), axes: Ints | None = Non
     key = [slice(None)] * x.ndim
     for k, dim in enumerate(range(len(starts)) if axes is None else axes):
         start, step, size = starts[k], 1 if steps is None else steps[k], x.shape[dim]
-        end: int | None = ends[k]
-        if step < 0 < size:
-            start, end = max(start, -size), None if ends[k] < -size or end in _WHOLE else end
-        key[dim % x.ndim] = slice(start, end, step)
+        backward = step < 0 < size
+        to_first = backward and (ends[k] < -size or ends[k] in _WHOLE)
+        key[dim % x.ndim] = slice(max(start, -size) if backward else start, None if to_first else ends[k], step)
     return x[tuple(key)] if key else x
 
 
@@ -340,8 +339,7 @@ def write_slice(g: GraphWriter, x: Operand, key: Any) -> Any:
             if step < 0 and isinstance(x.shape[axis], Size) and isinstance(start, int) and start < -1:
                 # few elements have none before the start, and a backward Slice takes the first one instead
                 out = g.node("Slice", out, *[g.sizes((n,)) for n in (0, start + 1, axis)])
-                stop = stop - start - 1 if isinstance(stop, int) and stop < 0 else stop
-                start = None
+                stop, start = stop - start - 1 if isinstance(stop, int) and stop < 0 else stop, None
             if (start, stop, step) != (None, None, 1):
                 bounds.append((before if start is None else start, after if stop is None else stop, axis, step))
         else:
