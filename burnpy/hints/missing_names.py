@@ -393,6 +393,10 @@ _ATTRIBUTES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("reset", "reset_states"), "a metric is a value, and never changes; begin with another one"),
         "to": "its sums are on the device of the predictions",
     },
+    "Pretrained": {
+        "generate": "use burnpy.models.generate(model, tokens, max_new=100), of a decoder",
+        "push_to_hub": "nothing is sent or downloaded; use model.save_pretrained(folder)",
+    },
     "Initializer": dict.fromkeys(("init", "init_with", "sample"), "call it: initializer(shape, device=device)"),
     "Ema": {
         **dict.fromkeys(("module", "average", "ema_model", "shadow"), "use ema.model"),

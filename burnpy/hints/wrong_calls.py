@@ -97,6 +97,11 @@ OURS: dict[str, tuple[str, ...]] = {
     "train_loader": ("train",),
     "valid_loader": ("valid",),
     "val_loader": ("valid",),
+    "max_new_tokens": ("max_new",),
+    "eos_token_id": ("stop",),
+    "use_cache": ("cache",),
+    "logits_processor": ("processors",),
+    "input_ids": ("tokens",),
     "in_axes": ("in_dims",),
     "out_axes": ("out_dims",),
 }
@@ -122,6 +127,14 @@ SENTENCES: dict[str, str] = {
 _STEP = "the rate comes first: model = optim.step(1e-3, model, grads)"
 METHODS: dict[str, dict[str, str]] = {
     "where": {MISSING: "for the indices of True elements use condition.nonzero(as_tuple=True)"},
+    "generate": {
+        **dict.fromkeys(
+            ("do_sample", "temperature", "top_k", "top_p", "min_p"),
+            "write sampler=sampling(temperature=0.8, top_k=50), from burnpy.models",
+        ),
+        "num_beams": "write burnpy.models.beam_search(model, tokens, max_new=20, beams=4)",
+        "repetition_penalty": "write processors=[partial(repetition_penalty, penalty=1.2)]",
+    },
     "ArrayDataset": {"": "columns have names: ArrayDataset(x=images, y=labels)"},
     "Loader": {
         MISSING: "collate(device=NumPy) makes batches of tensors",

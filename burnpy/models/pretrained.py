@@ -111,7 +111,8 @@ class Config(metaclass=Explaining):
                 options: Any = json.loads(file.read())
         except OSError as error:
             raise RecordNotFoundError(
-                f"from_pretrained() takes a folder that has {FILE}, and cannot read {path_shown(path)}"
+                f"from_pretrained() takes a folder that has {FILE}, and cannot read {path_shown(path)}; nothing is "
+                "downloaded: for a name of the Hugging Face hub give huggingface_hub.snapshot_download(name)"
             ) from error
         except ValueError as error:
             raise RecordError(f"{path_shown(path)} is not JSON: {error}") from error

@@ -102,6 +102,8 @@ CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda x, i, b: F.dropout(x, inplace=True), "dropout() does not take inplace; nothing is changed in place"),
     (lambda x, i, b: F.layer_norm(x), "layer_norm() is missing the argument normalized_shape"),
     (lambda x, i, b: optim.clip_by_norm(x, max_nrom=1.0), "did you mean max_norm?"),
+    (lambda x, i, b: models.generate(x, [1], max_new_tokens=3), "max_new_tokens; it is called max_new here"),
+    (lambda x, i, b: models.generate(x, [1], max_new=3, top_k=5), "does not take top_k; write sampler=sampling("),
     (lambda x, i, b: func.vmap(lambda x: x, in_axes=0), "vmap() does not take in_axes; it is called in_dims here"),
     (lambda x, i, b: func.grad(lambda x: x, argnum=0), "grad() does not take argnum; did you mean argnums?"),
     (

@@ -283,9 +283,11 @@ def _traced(call: Call, leaves: Sequence[Any], devices: RecordedDevices) -> tupl
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorBase)]
     if not tensors:
         held = [x for x in leaves if any(isinstance(y, TensorBase) for y in getattr(x, "__dict__", {}).values())]
-        hint = f"; func.register_tree({type(held[0]).__name__}, ...) shows it the tensors of one" if held else ""
+        hint = f"func.register_tree({type(held[0]).__name__}, ...) shows it the tensors of one" if held else ""
+        hint = hint or "make one by Tensor.from_data(values, device=device)"
+        kinds = " and ".join(dict.fromkeys(a(type(leaf).__name__) for leaf in leaves)) or "no argument"
         raise KindError(
-            f"a compiled function takes at least one tensor as an argument, which says where it computes{hint}"
+            f"a compiled function takes at least one tensor, which says where it computes, and got {kinds}; {hint}"
         )
     for leaf in tensors:
         devices.of(leaf._device)
