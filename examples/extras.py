@@ -13,12 +13,15 @@ PACKAGES = {"sklearn": "scikit-learn"}
 
 
 def require(*modules: str, extra: str = "demo") -> None:
-    """End the program, before anything that takes long, if a module is missing; ``extra`` is burnpy's with it."""
+    """End the program, before anything that takes long, if a module is missing; ``extra`` is burnpy's with it, or none:
+    "".
+    """
     for module in modules:
         root = module.partition(".")[0]
         if find_spec(root) is None:
-            program = Path(sys.argv[0]).name
-            sys.exit(f'{program} needs {PACKAGES.get(root, root)}; install it with: pip install ".[{extra}]"')
+            program, package = Path(sys.argv[0]).name, PACKAGES.get(root, root)
+            installed = f'".[{extra}]"' if extra else package
+            sys.exit(f"{program} needs {package}; install it with: pip install {installed}")
 
 
 def imported(module: str, extra: str = "demo") -> Any:

@@ -39,7 +39,8 @@ def learn(model: Any, x: Tensor[Autodiff[NumPy]], y: IntTensor[Autodiff[NumPy]],
 def main(steps: int = 60) -> None:
     """Train, write, run elsewhere, read and train again."""
     burnpy.manual_seed(0)
-    require("onnxruntime", extra="onnx")
+    require("onnx", extra="onnx")
+    require("onnxruntime", extra="")
     images, labels = digits_report.load_digits()
     x, y = Tensor.from_data(images, device=Train), IntTensor.from_data(labels, device=Train)
     low = np.flatnonzero(labels < 5)

@@ -104,12 +104,13 @@ def needed(module: str, owner: str, package: str, extra: str) -> Any:
         module: its name.
         owner: the function or class that needs it, for the message.
         package: the package that has it.
-        extra: burnpy's extra that has the package.
+        extra: burnpy's extra that has the package; "" if none has.
     """
     try:
         return import_module(module)
     except ImportError as error:
+        installed = f'"burnpy[{extra}]"' if extra else package
         raise MissingPackageError(
             f"{owner} needs the package {package}, which cannot be imported ({error}); install it with: "
-            f'pip install "burnpy[{extra}]"'
+            f"pip install {installed}"
         ) from None

@@ -21,7 +21,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ("digits", "matplotlib", "matplotlib", "demo"),
         ("custom_training_loop", "sklearn", "scikit-learn", "demo"),
         ("sunspots", "statsmodels", "statsmodels", "demo"),
-        ("onnx_digits", "onnxruntime", "onnxruntime", "onnx"),
+        ("onnx_digits", "onnx", "onnx", "onnx"),
+        ("onnx_digits", "onnxruntime", "onnxruntime", ""),
     ],
 )
 def test_a_missing_package_is_said(
@@ -31,4 +32,5 @@ def test_a_missing_package_is_said(
     monkeypatch.setattr(import_module("extras"), "find_spec", lambda root: None if root == module else root)
     with pytest.raises(SystemExit) as error:
         example(name)
-    assert error.value.code == f'{name}.py needs {package}; install it with: pip install ".[{extra}]"'
+    installed = f'".[{extra}]"' if extra else package
+    assert error.value.code == f"{name}.py needs {package}; install it with: pip install {installed}"

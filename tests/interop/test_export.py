@@ -501,6 +501,9 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setitem(sys.modules, "onnx", None)
     refused(MissingPackageError, r'pip install "burnpy\[onnx\]"', MODELS["mlp"][0], (floats(2, 8),), tmp_path)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingPackageError, match=r"pip install onnxruntime$"):  # which no extra of burnpy has
+        onnx.verify(tmp_path / "model.onnx", MODELS["mlp"][0], (floats(2, 8),))
 
 
 def test_dropout_is_absent_from_a_model_for_inference(tmp_path: Path) -> None:

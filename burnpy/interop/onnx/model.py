@@ -286,7 +286,7 @@ def verify(path: str | os.PathLike[str], model: Callable[..., Any], inputs: tupl
         ExportError: onnxruntime cannot run the file; the message names the node.
         MissingPackageError: onnxruntime is not installed.
     """
-    runtime = needed("onnxruntime", "verify()", "onnxruntime", "onnx")
+    runtime = needed("onnxruntime", "verify()", "onnxruntime", "")
     given = inputs_of(model, inputs)
     settings = runtime.SessionOptions()
     settings.log_severity_level = 4  # errors are raised, too
