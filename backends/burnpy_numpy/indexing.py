@@ -47,7 +47,11 @@ class NumPyIndexing(ArrayBackend):
         if x.ndim == 1:
             return x[index]  # in half the time of `take`
         if x.size < _MIN_ELEMENTS or x.flags.c_contiguous:
-            return x.take(index, dim)
+            kernels = None
+            if dim == x.ndim - 1 and index.size * (x.size // max(x.shape[dim], 1)) >= MANY:
+                kernels = family_kernels("indexing")
+            out = None if kernels is None else kernels.selected(x, index)
+            return x.take(index, dim) if out is None else out
         few = 2 * index.size <= x.shape[dim] or abs(x.strides[dim]) == max(map(abs, x.strides))
         return x[(*(slice(None),) * dim, index)] if few else x.take(index, dim)  # which copies all of x
 

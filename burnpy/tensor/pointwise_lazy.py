@@ -231,6 +231,10 @@ def _shrunk(b: Any, x: Float, limit: float) -> tuple[Float]:
     return (b.where(b.discrete.bitwise_not(b.le(b.abs(x), limit)), x, 0.0),)
 
 
+def _difference_of_logarithms(b: Any, x: Float) -> tuple[Float]:
+    return (b.sub(b.log(x), b.log1p(b.neg(x))),)
+
+
 _FAR = 1 << 20
 """An exponent of two beyond those of all dtypes."""
 
@@ -291,7 +295,8 @@ class Elementary(TensorBase[B]):
             if not 0.0 <= number(self, eps, "logit") <= 0.5:
                 raise ArgumentError(f"logit() got eps={describe(eps)}; give a number from 0 to 0.5, or None")
             x = b.clamp(x, eps, 1.0 - eps)
-        return self._like(b.sub(b.log(x), b.log1p(b.neg(x))))
+        (out,) = b.fused(_difference_of_logarithms, (x,))
+        return self._like(out)
 
     def polygamma(self, n: int) -> Self:
         """Return the n-th derivative of `digamma`; infinite at 0 and at negative integers.

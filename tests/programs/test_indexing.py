@@ -16,6 +16,7 @@ pytest.importorskip("llvmlite")
 
 from burnpy_numpy import indexing
 from tests.programs.switched import one_by_one, without_kernels
+from tests.rows import every_row
 
 D: Any = NumPy()
 SHAPES = {"last dim": ((5, 9), 1), "first dim": ((9, 5), 0), "middle": ((3, 6, 11), 1), "vector": ((12,), 0)}
@@ -101,6 +102,22 @@ def test_an_index_for_each_slice(case: str, noted: list[Any]) -> None:
         args = (x, dim, index, src, reduce)
         np.testing.assert_allclose(D.index_reduce(*args), without("index_reduce", *args), rtol=1e-5)
     assert [k.program.name for k in noted] == [("scatter" if x.ndim == dim + 1 else "scatter_runs")] * 4
+
+
+@every_row("dtype", ["float32", "float64", "int8", "bool", "bfloat16"])
+def test_elements_of_rows_are_selected_by_the_kernel(dtype: str, noted: list[Any]) -> None:
+    x = np.random.default_rng(0).integers(0, 2, (3, 20, 50)).astype(dtype_of(dtype))
+    index = np.random.default_rng(1).integers(0, 50, 70)
+    noted.clear()
+    np.testing.assert_array_equal(D.index_select(x, 2, index), x[..., index])
+    assert [k.program.name for k in noted] == ["gather"]
+    for place in (-1, 50):
+        index[3] = place
+        if place < 0:
+            np.testing.assert_array_equal(D.index_select(x, 2, index), x[..., index])
+        else:
+            with pytest.raises(IndexError):
+                D.index_select(x, 2, index)
 
 
 def test_special_values_and_views() -> None:

@@ -39,6 +39,14 @@ def gathered(x: Any, dim: int, index: Any) -> Any:
     return out if kernel is not None and _ran(kernel, x, out, dim, index, x.shape) else None
 
 
+def selected(x: Any, index: Any) -> Any:
+    """Return the elements of the rows of a C-contiguous array at a 1-d index; None without a kernel for it."""
+    if x.itemsize not in _MOVED or index.dtype is not int64:
+        return None
+    kernel, out = template_kernel(gather, _MOVED[x.itemsize], False), np.empty((*x.shape[:-1], index.size), x.dtype)
+    return out if kernel is not None and _ran(kernel, x, out, x.ndim - 1, index, x.shape) else None
+
+
 def scattered(x: Any, dim: int, index: Any, src: Any, combine: str) -> Any:
     """Return a copy of x with src added ("add") or written ("set") at indices; None without a kernel for it."""
     dtype = _MOVED.get(x.itemsize) if combine == "set" else x.dtype.name if x.dtype in _DTYPES else None
