@@ -155,7 +155,7 @@ class Combining(TensorBase[B], Generic[B, S]):
         if not isinstance(exponent, TensorBase):
             base = _doubles(self)
             return base.pow(number(base, exponent, "float_power"))  # type: ignore[no-any-return]  # a Tensor
-        if "bool" in (self.kind, exponent.kind):
+        if not {self.kind, exponent.kind} <= {"float", "int"}:
             raise KindError(f"float_power() takes floats and ints, got {describe(self)} and {describe(exponent)}")
         base, power = together("float_power", self, exponent)
         return _doubles(base).pow(_doubles(power))  # type: ignore[no-any-return]  # a Tensor
