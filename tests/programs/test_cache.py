@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tomllib
+import tracemalloc
 import warnings
 from importlib import import_module
 from pathlib import Path
@@ -78,6 +79,17 @@ def test_a_damaged_entry_is_built_anew(kernels: Path, damage: str) -> None:
         path.write_bytes({"cut": content[:-7], "changed": content[:-1] + b"?", "empty": b""}[damage])
     assert [run(), run()] == [["compiled"], ["loaded"]]
     assert path.read_bytes() == content
+
+
+def test_reading_an_entry_takes_no_more_memory_than_its_size(kernels: Path) -> None:
+    run()
+    path, target = entry(kernels), import_module("burnpy_numpy.kernels.compiler.target")
+    tracemalloc.start()
+    code = target.read(path.name)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert code is not None
+    assert peak < 5 * path.stat().st_size + 100_000
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has access lists in place of modes")

@@ -191,10 +191,11 @@ def read(key: str) -> bytes | None:
     except OSError:
         return None
     try:
-        if not _is_own(os.fstat(descriptor), stat.S_ISREG):
+        status = os.fstat(descriptor)
+        if not _is_own(status, stat.S_ISREG):
             return None
         with os.fdopen(descriptor, "rb", closefd=False) as file:  # which refuses a folder
-            content = file.read(_LARGEST)
+            content = file.read(min(status.st_size, _LARGEST))  # Python allocates as much as may be read
     except OSError:
         return None
     finally:
