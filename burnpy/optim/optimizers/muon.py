@@ -107,7 +107,7 @@ class Muon(Optimizer):
             ShapeError: a parameter is not a matrix.
         """
         for param in params:
-            if param.ndim != 2:
+            if len(param.shape) != 2:  # in a recording, primitives have no ndim
                 raise ShapeError(
                     f"Muon steps matrices, got a parameter of shape {param.shape}; leave it out with "
                     "grads.without(paths), and step it with another optimizer, such as AdamW"
