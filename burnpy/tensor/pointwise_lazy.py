@@ -373,5 +373,6 @@ class Elementary(TensorBase[B]):
         if not slopes.ndim:  # which does not promote x
             slopes = slopes.to_dtype(x.dtype)
         b: Any = x._backend
-        (out,) = b.fused(_sloped, (x._primitive, b.expand(slopes._primitive, x.shape)))
+        slope = b.expand(slopes._primitive, x.shape) if slopes.ndim else slopes._primitive
+        (out,) = b.fused(_sloped, (x._primitive, slope))
         return x._like(out)  # type: ignore[no-any-return]  # of this class
