@@ -230,9 +230,7 @@ def space_to_depth(x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
 
 @operator("OneHot")
 def one_hot(index: Value, depth: Ints, values: Value, *, axis: int = -1) -> Value:
-    """Return the on value at an index of a new dimension, and the off value elsewhere; all are off at an index that
-    does not exist.
-    """
+    """Return the on value at an index of a new dimension, if it exists, and the off value elsewhere."""
     chosen = wrapped(index, depth[0]).unsqueeze(-1) == arange(depth[0], index.device)
     return where(chosen, values[1], values[0]).movedim(-1, axis)
 
@@ -359,8 +357,7 @@ def write_slice_scatter(g: GraphWriter, x: Operand, key: Any, src: Any) -> Any:
 
     In an array that is filled with one number, it is a Pad.
     """
-    fill = g.filling(x)
-    if fill is not None and all(isinstance(each, slice) and each.step in (None, 1) for each in key):
+    if (fill := g.filling(x)) is not None and all(isinstance(each, slice) and each.step in (None, 1) for each in key):
         bounds = [*key, *[slice(None)] * (len(x.shape) - len(key))]
         starts = [each.start or 0 for each in bounds]
         ends = [
