@@ -36,6 +36,28 @@ def test_on_the_cpu_it_grows_with_the_process() -> None:
     assert subprocess.run([sys.executable, "-c", GROWTH], check=False).returncode == 0
 
 
+KEPT = """
+import numpy as np
+from burnpy import Tensor
+from burnpy.backend import NumPy
+from burnpy_numpy.kernels.packed_weights import PackedWeights
+device = NumPy()
+weight, store = np.ones((64, 64), np.float32), PackedWeights(1 << 20)
+before = device.memory().used
+parts = [Tensor.full((1 << 20,), float(k), device=device) for k in range(16)]
+parts = parts[-1:]  # behind what is freed
+kept = device.memory().used - before
+store.add(weight, "a way", weight.copy())
+assert kept < 48 << 20 or device.memory().used - before < 20 << 20
+"""
+
+
+@pytest.mark.slow
+@on_linux
+def test_what_making_a_model_freed_is_returned_when_the_first_weight_is_packed_to_stay() -> None:
+    assert subprocess.run([sys.executable, "-c", KEPT], check=False).returncode == 0
+
+
 RETURNED = """
 from burnpy import Tensor
 from burnpy.backend import NumPy

@@ -9,6 +9,8 @@ from weakref import ref
 
 import numpy as np
 
+from burnpy_numpy.allocator import return_freed_memory
+
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.products.products import Product
 
@@ -78,6 +80,8 @@ class PackedWeights:
         """Keep the packed form of a weight for which `keeps` was true, and make the weight read-only."""
         if self._used + packed.nbytes > self._most:
             return
+        if not self._packed:  # inference begins: what making the model took is not needed again
+            return_freed_memory()
         weight.flags.writeable = False
         self._packed[id(weight), how] = packed
         self._used = sum(kept.nbytes for kept in [*self._packed.values()])
