@@ -264,7 +264,9 @@ def _samples(operation: str, y: Any, x: Any, dx: float | None, dim: int) -> tupl
         )
     samples, places = operands(y, x, operation)
     b = samples._backend
-    return samples, b.sub(part(b, places, along, 1, size), part(b, places, along, 0, max(size - 1, 0))), resolved
+    value, places = b.promote(samples._primitive, places)
+    widths = b.sub(part(b, places, along, 1, size), part(b, places, along, 0, max(size - 1, 0)))
+    return samples._like(value), widths, resolved
 
 
 def _integral(b: Any, value: Any, dim: int, width: Any) -> Any:

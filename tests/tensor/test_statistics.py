@@ -306,6 +306,14 @@ def test_trapezoid_is_that_of_numpy(shape: tuple[int, ...], dim: int) -> None:
         np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-12, atol=1e-12)
 
 
+def test_trapezoid_of_two_dtypes() -> None:
+    y, x = floats(1.0, 2.0, 4.0), floats(0.0, 1.0, 3.0).half()
+    assert burnpy.trapezoid(y, x).dtype == y.dtype
+    gradient = burnpy.func.grad(lambda x: burnpy.trapezoid(y, x))(x)
+    assert gradient.dtype == "float16"
+    assert gradient.tolist() == [-1.5, -1.5, 3.0]
+
+
 def test_trapezoid_of_infinite_samples_and_of_one() -> None:
     y = floats(math.inf, 1.0, 2.0)
     assert burnpy.trapezoid(y).item() == math.inf
