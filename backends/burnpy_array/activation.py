@@ -14,7 +14,7 @@ from burnpy_array.pointwise import sigmoid
 
 _ROOT = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
-_FAR = 40.0  # beyond which normal densities are 0
+_DENSITY_IS_ZERO = 40.0  # beyond which normal densities are 0
 
 
 class ArrayActivation(ArrayBase):
@@ -55,7 +55,7 @@ def _gelu(b: ArrayBase, approximate: bool, x: Any) -> Any:
 
 def _gelu_backward(b: ArrayBase, approximate: bool, grad: Any, x: Any) -> Any:
     xp = b.xp
-    x = xp.clip(x, -_FAR, _FAR)
+    x = xp.clip(x, -_DENSITY_IS_ZERO, _DENSITY_IS_ZERO)
     phi = _phi(b, x, approximate)
     density = xp.asarray(xp.multiply(x, x))
     if approximate:

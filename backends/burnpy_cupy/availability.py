@@ -11,7 +11,7 @@ from typing import Any
 
 from burnpy.backend.errors import ArgumentError, BackendUnavailableError
 
-_OLDEST = 14, 2
+_OLDEST_CUPY = 14, 2
 _INSUFFICIENT_DRIVER = 35  # CUDA's cudaErrorInsufficientDriver: no driver, or one older than CuPy's CUDA
 _NO_DEVICE = 100  # cudaErrorNoDevice
 
@@ -41,10 +41,10 @@ def load() -> Any:
             f"CuPy needs the package cupy, and Python imported {[*getattr(cupy, '__path__', [])]} in its place; rename "
             "that, or remove it from sys.path"
         )
-    if tuple(map(int, version.split(".")[:2])) < _OLDEST:
+    if tuple(map(int, version.split(".")[:2])) < _OLDEST_CUPY:
         raise BackendUnavailableError(
-            f"CuPy needs the package cupy {_OLDEST[0]}.{_OLDEST[1]} or newer, and found {version}; install it with: "
-            'pip install --upgrade "burnpy[cuda13]" (or burnpy[cuda12] for a driver of CUDA 12)'
+            f"CuPy needs the package cupy {_OLDEST_CUPY[0]}.{_OLDEST_CUPY[1]} or newer, and found {version}; install "
+            'it with: pip install --upgrade "burnpy[cuda13]" (or burnpy[cuda12] for a driver of CUDA 12)'
         )
     return cupy
 

@@ -14,9 +14,9 @@ from burnpy.backend.call_origin import Stack, format_lines, lines_of, user_stack
 from burnpy_cupy.cuda_graphs import capture
 from burnpy_cupy.kernels.elementwise_kernel import Elementwise
 
-_MOST = 1024
+_MOST_PENDING = 1024
 """The maximum number of pending checks. A GPU's queue holds no more launches, so the first are done by then."""
-_SLOTS = 4 * _MOST
+_SLOTS = 4 * _MOST_PENDING
 """The number of slots. They are used in turn; a slot has been read long before it is used again."""
 Slot = tuple[int, int, int]
 """The contents of a slot: a value to report, the smallest index below the bounds, and the largest above them."""
@@ -91,13 +91,13 @@ class LateErrors:
         return len(_UNTOUCHED) * (next(self._next) % _SLOTS)
 
     def add(self, slots: Sequence[Any], error: Callable[[list[Slot]], Exception | None]) -> None:
-        """Add a pending check; if there are `_MOST` of them, evaluate them. A captured one is added in each run."""
+        """Add a pending check; if there are `_MOST_PENDING`, evaluate them. A captured one is added in each run."""
         state = capture.get()
         if state is not None:
             state.check(slots, lambda taken: self.add(taken, error))
             return
         self._waiting.append(Check([*slots], error, user_stack(1), self._unordered()))
-        if len(self._waiting) >= _MOST:
+        if len(self._waiting) >= _MOST_PENDING:
             self.answer()
 
     def answer(self) -> None:

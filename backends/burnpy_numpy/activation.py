@@ -19,7 +19,7 @@ from burnpy_numpy.numpy_calls import constant, quietly, run
 from burnpy_numpy.programs import row_plan
 from burnpy_numpy.reduction import row
 
-_SMALL = 4096
+_ONE_BLOCK = 4096
 """Arrays with fewer elements are computed in one call, with the least overhead."""
 _TWO_CALLS = 64
 """The least number of elements for which ReLU's gradient is a kernel: below, two calls of NumPy need no compiler."""
@@ -35,7 +35,7 @@ class NumPyActivation(ArrayBackend):
         kernel = elementwise_kernel("relu", (), x) if x.size >= MANY else None
         if kernel is not None:
             return kernel.alike((x,))
-        if x.size < _SMALL:
+        if x.size < _ONE_BLOCK:
             try:
                 return run(_maximum, x, _ZERO32 if x.dtype is float32 else _ZERO[x.dtype])
             except (RuntimeError, KeyError) as error:  # the context of `run` is in use; a 16-bit dtype
@@ -51,7 +51,7 @@ class NumPyActivation(ArrayBackend):
         if kernel is not None:
             return kernel.alike((grad, out))
         zero = _ZERO.get(out.dtype)
-        if zero is None or out.size >= _SMALL:
+        if zero is None or out.size >= _ONE_BLOCK:
             return super().relu_backward(grad, out)
         try:
             return run(_where_nonzero, grad, out, zero)
@@ -102,12 +102,12 @@ class NumPyActivation(ArrayBackend):
 
 
 def _relu(x: Any) -> Any:
-    flat, zeros = x.reshape(-1), row(0, _SMALL, x.dtype)  # NumPy does not vectorise the maximum with a scalar
+    flat, zeros = x.reshape(-1), row(0, _ONE_BLOCK, x.dtype)  # NumPy does not vectorise the maximum with a scalar
     out = np.empty(flat.shape, x.dtype)
 
     def work(begin: int, end: int) -> None:
-        whole = end - (end - begin) % _SMALL
-        _maximum(flat[begin:whole].reshape((-1, _SMALL)), zeros, out=out[begin:whole].reshape((-1, _SMALL)))
+        whole = end - (end - begin) % _ONE_BLOCK
+        _maximum(flat[begin:whole].reshape((-1, _ONE_BLOCK)), zeros, out=out[begin:whole].reshape((-1, _ONE_BLOCK)))
         _maximum(flat[whole:end], zeros[: end - whole], out=out[whole:end])
 
     shared(work, flat.size, 0.25)
@@ -118,7 +118,7 @@ def _where_nonzero(grad: Any, out: Any, zero: Any) -> Any:
     return np.where(np.not_equal(out, zero), grad, zero)
 
 
-_FEW = 512
+_LEAST_FOR_KERNEL = 512
 """The least number of elements for which the arithmetic takes longer than the calls."""
 
 _INNER = 16
@@ -197,7 +197,11 @@ def _by_rows(name: str, dim: int, x: Any, y: Any = None) -> Any:
 
 def _few(x: Any, dim: int) -> bool:
     dtype = x.dtype
-    return (dtype is float32 or dtype is float64) and 0 < x.size < _FEW and (x.ndim == 1 or (x.ndim == 2 and dim == 1))
+    return (
+        (dtype is float32 or dtype is float64)
+        and 0 < x.size < _LEAST_FOR_KERNEL
+        and (x.ndim == 1 or (x.ndim == 2 and dim == 1))
+    )
 
 
 def _shifted(x: Any) -> Any:

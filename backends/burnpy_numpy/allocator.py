@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from burnpy.backend.device_memory import DeviceMemory
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # from glibc's <malloc.h>
-_LARGEST = 256 << 20, 32 << 20
+_RETURNED_FROM = 256 << 20, 32 << 20
 """Candidates for the size from which blocks are returned to the system: the first that glibc accepts is used; older
 versions accept no more than 32 MB."""
 
@@ -46,7 +46,9 @@ def keep_freed_memory() -> bool:
         mallopt = libc.mallopt
     except (OSError, AttributeError, TypeError):
         return False
-    accepted = any(mallopt(_MMAP_THRESHOLD, size) for size in _LARGEST)  # mallopt returns 0 for a value it rejects
+    accepted = any(
+        mallopt(_MMAP_THRESHOLD, size) for size in _RETURNED_FROM
+    )  # mallopt returns 0 for a value it rejects
     mallopt(_TRIM_THRESHOLD, 512 << 20)
     mallopt(_ARENA_MAX, 1)
     return accepted

@@ -36,7 +36,7 @@ FEW_PRODUCTS = 1 << 21, 1 << 16
 """The numbers of products up to which the weight stays as it lies: with few windows, and with more."""
 _SMALL_PLANE = 256
 """The number of pixels up to which a convolution of one element has one product for the gradient of its weight."""
-_TINY = 1 << 12
+_TINY_WORK = 1 << 12
 """The product of the sizes of two arrays below which nothing else is looked at."""
 _IMAGES = ("conv2d", "conv2d_bias", "conv2d_input", "conv2d_weight")
 """The convolutions that kernels compute of 16-bit floats."""
@@ -84,7 +84,7 @@ class NumPyConvolution(ArrayBackend):
         self, x: Any, weight: Any, bias: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int
     ) -> Any:
         """Return a convolution; None without a kernel for it."""
-        kernels = None if x.size * weight.size < _TINY else family_kernels("convolution.conv2d")
+        kernels = None if x.size * weight.size < _TINY_WORK else family_kernels("convolution.conv2d")
         if kernels is None:
             return None
         return kernels.convolve(self, x, weight, bias, (stride, padding, dilation), groups)
@@ -102,7 +102,7 @@ class NumPyConvolution(ArrayBackend):
     ) -> Any:
         if is_half(grad.dtype):
             return self._in_float32(self.conv2d_input, grad, weight, shape, stride, padding, dilation, groups)[0]
-        if grad.size * weight.size >= _TINY and (kernels := family_kernels("convolution.conv2d")):
+        if grad.size * weight.size >= _TINY_WORK and (kernels := family_kernels("convolution.conv2d")):
             where = (stride, padding, dilation)
             out = kernels.input_gradient(self, grad, weight, shape, where, groups)
             if out is not None:
@@ -332,7 +332,7 @@ def pointwise_input_gradient(grad: Any, weight: Any, shape: Shape, stride: Pair)
 def _by_members(matrix: Any, members: Any, bias: Any = None) -> Any:
     """Return the products of a matrix and each of some members, plus a column ``bias`` if there is one."""
     out = None
-    if matrix.size * members.size >= _TINY:
+    if matrix.size * members.size >= _TINY_WORK:
         out = kernel_product(matrix, members, dtype=_result(members))
     if out is not None:
         return out if bias is None else np.add(out, bias[:, None], out)

@@ -12,9 +12,9 @@ from burnpy_array import ArrayBackend
 from burnpy_array.reduction import SAFE
 from burnpy_numpy.kernels.kernel import family_kernels
 
-_FEW = 512
+_FEW_DIFFERENCES = 512
 """The number of differences below which the default's dozen calls take no longer than a kernel's."""
-_LONGEST = 4096
+_LONGEST_SUM = 4096
 """The longest sum: a longer one would be less exact than NumPy's."""
 
 
@@ -47,7 +47,12 @@ class NumPyDistances(ArrayBackend):
 def _suits(x: Any, y: Any) -> bool:
     """Return whether kernels are used for rows."""
     dtype, k, m = x.dtype, x.shape[-1], y.shape[-2]
-    return (dtype is float32 or dtype is float64) and y.dtype is dtype and x.size * m >= _FEW and max(k, m) <= _LONGEST
+    return (
+        (dtype is float32 or dtype is float64)
+        and y.dtype is dtype
+        and x.size * m >= _FEW_DIFFERENCES
+        and max(k, m) <= _LONGEST_SUM
+    )
 
 
 def _shares(grad: Any, out: Any) -> Any:

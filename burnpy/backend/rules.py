@@ -79,7 +79,7 @@ class PartialGrad:
     def waits(self) -> bool:
         """Return whether the arrays that are kept for this contribution are small beside the gradient."""
         whole, own = self.sizes()
-        return whole >= _FEW * own
+        return whole >= _MOST_WAITING * own
 
     def total(self, inner: Any) -> Float:
         """Return the sum of this, the others and those before, in memory that nobody else sees."""
@@ -100,7 +100,7 @@ class PartialGrad:
 FACTOR_VJPS: Final[set[Vjp]] = set()
 """The vjps that are one product of matrices, which the engine calls with `LaterProducts` where a large gradient has
 several contributions."""
-_LARGE, _FEW = 1 << 15, 3
+_LARGE_GRADIENT, _MOST_WAITING = 1 << 15, 3
 """The number of elements of a large gradient, at least, and how many products whose factors have as many may wait."""
 _SUMMED = {"matmul": (1, 0), "matmul_nt": (1, 1), "matmul_tn": (0, 0)}
 """The dimensions of two matrices over which their product sums."""
@@ -161,7 +161,7 @@ class LaterProducts:
 
 def is_large(total: Any) -> bool:
     """Return whether further products that are added to a gradient may be computed by `LaterProducts`."""
-    return total.__class__ is PartialGrad or math.prod(total.shape) >= _LARGE
+    return total.__class__ is PartialGrad or math.prod(total.shape) >= _LARGE_GRADIENT
 
 
 def add_product(i: Any, total: Float | None, operation: str, x: Float, y: Float) -> Float:

@@ -45,7 +45,7 @@ def instead_of_finalizing(wait: Callable[[], object]) -> None:
     _instead[:] = [wait]
 
 
-_LOOKS = 1.0
+_POLL_SECONDS = 1.0
 """Seconds between two looks at the launcher."""
 
 
@@ -59,7 +59,7 @@ def end_with_launcher() -> None:
 
     def watch() -> None:
         while os.getppid() == launcher:
-            time.sleep(_LOOKS)
+            time.sleep(_POLL_SECONDS)
         os._exit(1)
 
     threading.Thread(target=watch, name="burnpy launcher", daemon=True).start()

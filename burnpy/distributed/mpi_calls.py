@@ -31,7 +31,7 @@ _YIELD = 0.002
 _PAUSE = 0.0002
 """Seconds between two questions later on, which leave the processor to ranks that compute."""
 
-_LONG = 0.5
+_ANNOUNCES_AFTER = 0.5
 """Seconds after which a waiting rank tells the others that it is there."""
 
 _CHECK = 0.05
@@ -107,7 +107,7 @@ class Waits:
                 if waited > _SPIN:
                     time.sleep(0.0)  # returns at once where no other thread or process waits for the processor
                 continue
-            if not marked and waited > min(_LONG, self.timeout / 4):
+            if not marked and waited > min(_ANNOUNCES_AFTER, self.timeout / 4):
                 marked = True
                 self._mark(call)
             if now - checked > _CHECK:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from burnpy.distributions.distribution import Distribution
 
 EULER = 0.5772156649015329
-_LARGE = 2048
+_LEAST_EXPANDED = 2048
 """The least number of elements for which one pass over expanded operands is faster than several that broadcast."""
 
 
@@ -58,7 +58,7 @@ def computed(called: str, formula: Callable[..., Float], *operands: Tensor[B]) -
             f"{called}() got a value of shape {shapes[0]}, which does not broadcast with parameters of shapes "
             f"{', '.join(map(str, shapes[1:]))}"
         )
-    if math.prod(shape) >= _LARGE and not device.fuses(primitives):
+    if math.prod(shape) >= _LEAST_EXPANDED and not device.fuses(primitives):
         expanded = [x if x.shape == shape else device.expand(x, shape) for x in primitives]
         primitives = expanded if device.fuses(expanded) else primitives
     (out,) = device.fused(_of_results(formula), primitives)

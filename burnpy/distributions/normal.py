@@ -274,7 +274,7 @@ _ROUNDS = 32
 """The proposals for each sample. Two of three are accepted, so that all fail with a probability below 1e-15."""
 
 
-_FAR = 64.0
+_SERIES_FROM = 64.0
 """The concentration from where on the series of `VonMises` has all digits."""
 
 
@@ -356,9 +356,9 @@ class VonMises(Distribution[B, Tensor[B]]):
     def _shortfall(self) -> Tensor[B]:
         """Return 1 - I₁(k) / I₀(k) of the concentration k in float64; for large k by the series of 1 / k."""
         k = self.concentration.double()
-        far = k > _FAR
-        near = k.where(~far, _FAR)
-        inverse, total = k.where(far, _FAR).reciprocal(), k.zeros_like()
+        far = k > _SERIES_FROM
+        near = k.where(~far, _SERIES_FROM)
+        inverse, total = k.where(far, _SERIES_FROM).reciprocal(), k.zeros_like()
         for c in reversed(_SHORTFALL):
             total = (total + c) * inverse
         return total.where(far, 1.0 - i1e(near) / i0e(near))

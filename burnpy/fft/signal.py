@@ -22,7 +22,7 @@ from burnpy.tensor.tensor_base import TensorBase, describe
 from burnpy.typevars import B
 
 PadMode = Literal["constant", "reflect", "replicate", "circular"]
-_LEAST = 1e-11
+_LEAST_WINDOW_SUM = 1e-11
 """The least sum of the squares of windows at a sample, by which a signal is divided."""
 
 
@@ -308,10 +308,10 @@ def _envelope(b: Any, frames: Frames, count: int, whole: int, dtype: Any, kept: 
     total = b.slice(b.overlap_add(squares, whole, frames.hop), (kept,))
     sizes = b.complex_abs(total) if dtype.kind == "c" else total
     error = ArgumentError(
-        f"istft() got windows whose squares add up to less than {_LEAST} at a sample, with n_fft={frames.size} "
-        f"and hop_length={frames.hop}; overlap the frames more, or transform with center=True"
+        f"istft() got windows whose squares add up to less than {_LEAST_WINDOW_SUM} at a sample, with "
+        f"n_fft={frames.size} and hop_length={frames.hop}; overlap the frames more, or transform with center=True"
     )
-    refuse_unless(b, b.discrete.bitwise_not(b.lt(b.detach(sizes), _LEAST)), error)
+    refuse_unless(b, b.discrete.bitwise_not(b.lt(b.detach(sizes), _LEAST_WINDOW_SUM)), error)
     return total
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 QuantizedDType: TypeAlias = Literal["int8", "int4"]
 """The size of the ints of quantized weights."""
 
-_MOST = 1 << 62
+_LARGEST_SIZE = 1 << 62
 
 
 def positive(layer: str, **sizes: int) -> None:
@@ -101,7 +101,7 @@ def _int(value: Any) -> int | None:
         number = index(value)
     except TypeError:
         return None
-    return number if -_MOST < number < _MOST else None
+    return number if -_LARGEST_SIZE < number < _LARGEST_SIZE else None
 
 
 def floats(operation: str, required: int, **tensors: Any) -> list[Any]:
@@ -250,7 +250,12 @@ def pair(operation: str, name: str, value: Pair, least: int = 1) -> tuple[int, i
     sizes: Any = (value, value) if value.__class__ is int else value
     if sizes.__class__ is tuple and len(sizes) == 2:
         high, wide = sizes
-        if high.__class__ is int and wide.__class__ is int and least <= high < _MOST and least <= wide < _MOST:
+        if (
+            high.__class__ is int
+            and wide.__class__ is int
+            and least <= high < _LARGEST_SIZE
+            and least <= wide < _LARGEST_SIZE
+        ):
             return high, wide
     return _checked_sizes(operation, name, value, least, 2)  # type: ignore[return-value]  # two ints
 

@@ -38,7 +38,7 @@ from burnpy.tensor.call_errors import explained
 if TYPE_CHECKING:
     from burnpy.backend.operations.programs import Formula
 
-_SHORTEST = 1024  #: tables are of this length or twice as long as the last, so that few are made
+_SHORTEST_TABLE = 1024  #: tables are of this length or twice as long as the last, so that few are made
 
 
 class UpdateCount:
@@ -70,7 +70,7 @@ class UpdateCount:
             settings: its other arguments.
             most: the highest number that is possible.
         """
-        length = max(_SHORTEST, 1 << (most - 1).bit_length())
+        length = max(_SHORTEST_TABLE, 1 << (most - 1).bit_length())
         table, width = _table(self.device, formula, settings, length)
         row = self.device.index_select(table, 0, self.device.discrete.reshape(self.value, (1,)))
         return [self.device.slice(row, (0, k)) for k in range(width)]

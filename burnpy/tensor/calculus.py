@@ -234,7 +234,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim:
     return samples._like(samples._backend.cumsum(areas, along))
 
 
-_LONG = 8192
+_MANY_SAMPLES = 8192
 """The number of samples up to which they are summed by a product, whose error grows with it."""
 
 
@@ -279,7 +279,7 @@ def _integral(b: Any, value: Any, dim: int, width: Any) -> Any:
         nothing = b.full((1,), 0.0, dtype)
         weights = b.mul(b.add(b.cat([nothing, width], 0), b.cat([width, nothing], 0)), 0.5)
     outer, inner = math.prod(value.shape[:dim]), math.prod(value.shape[dim + 1 :])
-    if count > _LONG:
+    if count > _MANY_SAMPLES:
         weights = b.reshape(weights, (count, *(1,) * (len(value.shape) - dim - 1)))
         return b.sum(b.mul(value, weights), (dim,), False)
     others = (*value.shape[:dim], *value.shape[dim + 1 :])

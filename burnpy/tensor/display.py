@@ -106,7 +106,7 @@ def _read(x: TensorBase[Any], key: Key = ()) -> NDArray[Any]:
     return array.astype(float32) if array.dtype.kind == "V" else array
 
 
-_LEAST, _MOST, _IMAGES = 8, 128, 8
+_LEAST_PICTURE, _LARGEST_PICTURE, _MOST_IMAGES = 8, 128, 8
 """The rows and columns from which on there is a picture; the most that one has; the most images of a batch."""
 _ENLARGED = 256
 """The width and height in pixels to which a small picture is enlarged; those of a batch to a third."""
@@ -122,10 +122,10 @@ def sample(shape: tuple[int, ...]) -> tuple[slice, ...] | None:
     ((slice(None, None, 3), slice(None, None, 3)), None)
     """
     is_image = len(shape) in (3, 4) and shape[-3] in (1, 3)
-    if not (is_image or len(shape) == 2) or 0 in shape or min(shape[-2:]) < _LEAST:
+    if not (is_image or len(shape) == 2) or 0 in shape or min(shape[-2:]) < _LEAST_PICTURE:
         return None
-    leading = [slice(None, None, 1), slice(0, min(shape[0], _IMAGES), 1)][: len(shape) - 2][::-1]
-    return (*leading, *[slice(None, None, -(-max(shape[-2:]) // _MOST))] * 2)
+    leading = [slice(None, None, 1), slice(0, min(shape[0], _MOST_IMAGES), 1)][: len(shape) - 2][::-1]
+    return (*leading, *[slice(None, None, -(-max(shape[-2:]) // _LARGEST_PICTURE))] * 2)
 
 
 def picture(array: NDArray[Any], step: int = 1) -> str:

@@ -65,7 +65,7 @@ class FloatParts(TensorBase[B]):
             check_broadcast("ldexp", x, exponent)
             return x._like(_scaled(x, exponent._primitive))  # type: ignore[no-any-return]  # of this class
         if isinstance(given, int):
-            exponent = self._device.discrete.full((), max(-_FAR, min(given, _FAR)), int64)
+            exponent = self._device.discrete.full((), max(-_BEYOND_EXPONENTS, min(given, _BEYOND_EXPONENTS)), int64)
             return self._like(_scaled(self, exponent))
         x, power = combined("ldexp", self, given)
         b: Any = x._backend
@@ -235,7 +235,7 @@ def _difference_of_logarithms(b: Any, x: Float) -> tuple[Float]:
     return (b.sub(b.log(x), b.log1p(b.neg(x))),)
 
 
-_FAR = 1 << 20
+_BEYOND_EXPONENTS = 1 << 20
 """An exponent of two beyond those of all dtypes."""
 
 

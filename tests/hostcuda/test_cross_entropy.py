@@ -22,7 +22,7 @@ blocks that compute several rows."""
 @pytest.fixture(autouse=True)
 def _few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "_BLOCKS", 3)
-    monkeypatch.setattr(losses, "_MANY", 4)
+    monkeypatch.setattr(losses, "_MANY_ROWS", 4)
 
 
 def drawn(rows: int, classes: int, dtype: str, ignored: bool = True) -> tuple[Any, ...]:

@@ -181,7 +181,7 @@ def test_a_batch_is_kept_whole_where_registers_hold_it() -> None:
 
 
 def test_many_short_rows_beside_each_other_have_a_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_WIDE", 300)
+    monkeypatch.setattr(launch, "_MANY_SHORT_ROWS", 300)
     assert transposed(5, 301).threads(False) == launch.Threads("lanes", 256, 1)
     agree("softmax", drawn((5, 301)), 0)
     found = CuPy().to_numpy(CuPy().sum(CuPy().from_numpy(drawn((33, 301))), (0,), False))

@@ -110,7 +110,7 @@ def check_all(pointwise: int = 1) -> None:
     Args:
         pointwise: every so many-th pointwise operation is called. One emitter writes the programs of them all.
     """
-    conv2d.MIN_PRODUCTS = numpy_convolution._TINY = 1
+    conv2d.MIN_PRODUCTS = numpy_convolution._TINY_WORK = 1
     numpy_convolution.FEW_PRODUCTS = 0, 0
     names = [name for name, row in ROWS.items() if row.operation.elementwise and (pointwise == 1 or name not in LARGE)]
     called = {*names[::pointwise], *(name for name, row in ROWS.items() if not row.operation.elementwise)}

@@ -190,7 +190,7 @@ def test_code_has_the_registers_of_its_target(name: str, registers: set[str], mo
 def test_products_of_bfloat16_compile_for_amx(transposed: bool) -> None:
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    to = target.Target("x86_64-unknown-linux-gnu", "sapphirerapids", target._WIDE, 64, 32)
+    to = target.Target("x86_64-unknown-linux-gnu", "sapphirerapids", target._USES_512_BITS, 64, 32)
     text = product("float32", 16, 32, "amx", transposed, "bfloat16", "bfloat16", "bfloat16")
     assembly = llvm.generator(to).emit_assembly(llvm.optimized(text, to))
     assert {"ldtilecfg", "tdpbf16ps", "tilerelease"} <= set(assembly.split())
@@ -203,7 +203,7 @@ def test_products_of_bfloat16_compile_for_amx(transposed: bool) -> None:
 def test_words_compile_to_dot_products_whose_sums_stay_in_registers(sums: str, stored: str, used: str) -> None:
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    to = target.Target("x86_64-unknown-linux-gnu", "znver4", target._WIDE, 64, 32)
+    to = target.Target("x86_64-unknown-linux-gnu", "znver4", target._USES_512_BITS, 64, 32)
     text = product(sums, 16, 32, "dots", False, stored, stored, sums)
     assembly = llvm.generator(to).emit_assembly(llvm.optimized(text, to))
     tile = max(assembly.split("\n.LBB"), key=lambda block: block.count(used))

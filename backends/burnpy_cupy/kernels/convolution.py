@@ -141,7 +141,7 @@ CONVOLUTION = {
 DIRECT = {"burnpy_conv_direct_weight": Raw(PIXELS + _BY_WEIGHT_OF_FEW)}
 """The gradient of the weight by sums of few products; a block has one element."""
 
-_FEW, _SEVERAL, _SHARING = 16, 64, 4
+_FEW_PRODUCTS, _SEVERAL_PRODUCTS, _SHARING_CHANNELS = 16, 64, 4
 """The limits of `_is_direct`. They were not measured on a GPU."""
 _FEWEST_PIXELS = 64
 """The least number of pixels of an image for which cuBLAS multiplies its matrix."""
@@ -237,7 +237,7 @@ def _is_direct(terms: int, kernel: Shape, sharing: int) -> bool:
     """
     terms *= kernel[0] * kernel[1]
     # If few share, as with one channel to a group, a product of matrices gains little from reading them once.
-    return terms <= _FEW or (terms <= _SEVERAL and sharing <= _SHARING)
+    return terms <= _FEW_PRODUCTS or (terms <= _SEVERAL_PRODUCTS and sharing <= _SHARING_CHANNELS)
 
 
 def _direct(b: CuPyConvolution, name: str, arrays: tuple[Any, ...], out: Any, sizes: tuple[Any, ...]) -> Any:
@@ -299,7 +299,7 @@ def _gradient_of_weight(
         gemm.multiply(b.xp, _pixels(grad), _pixels(x).transpose(0, 2, 1), sums)
         return b._reduced("sum", sums, (0,), False, dtype).reshape(shape)
     cores = b.multiplies_in_tensor_cores(x.dtype)
-    if shape[0] // groups * shape[1] <= _SHARING:
+    if shape[0] // groups * shape[1] <= _SHARING_CHANNELS:
         _few_launch(b, grad.shape, layout(grad).strides, layout(x), shape, where, x.dtype, dtype)(
             grad.data.ptr, x.data.ptr, out.data.ptr
         )

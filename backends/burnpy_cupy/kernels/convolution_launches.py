@@ -108,11 +108,11 @@ _PROCESSORS = 132
 """The multiprocessors among which blocks are divided evenly, those of an H100. Sums are divided alike on every GPU."""
 _RATES = {(128, 128): 1.0, (64, 128): 0.85, (64, 64): 0.7, (16, 256): 0.35}
 """The tiles, and about how fast they are: the larger they are, the less they read."""
-_ALONE = 0.7
+_RATE_ALONE = 0.7
 """About the rate of a multiprocessor with one block in place of two."""
 _FEWEST_STAGES, _MOST_STAGES, _RESERVED = 3, 4, 3072
 """The stages for which three blocks share a multiprocessor, the most, and the bytes of shared memory beside them."""
-_SHORTEST, _MOST_PARTS = 512, 256
+_SHORTEST_SUM, _MOST_PARTS = 512, 256
 """The least number of pixels whose products a block adds up, and the most parts of such a sum."""
 _SPEEDS = {16: 200e12, 8: 100e12, 0: 40e12}
 """About the floating-point operations in a second, by the constant ``TENSOR_CORES``."""
@@ -384,7 +384,7 @@ def _tile(rows: int, pixels: int, groups: int, dtype: DType, cores: bool) -> tup
 
 def _shares(blocks: int) -> float:
     """Return the blocks of the busiest multiprocessor, by the time that they take."""
-    return max(-(-blocks // _PROCESSORS), 1 / _ALONE)
+    return max(-(-blocks // _PROCESSORS), 1 / _RATE_ALONE)
 
 
 def _weight_tile(rows: int, columns: int, dtype: DType, cores: bool) -> tuple[int, int]:
@@ -406,7 +406,7 @@ def _parts(tiles: int, pixels: int, work: float, results: int) -> int:
         computing = work * _PROCESSORS * _shares(tiles * parts) / parts
         return computing + (_PART + parts * results * _PART_OF_ELEMENT if parts > 1 else 0.0)
 
-    return min(range(1, max(1, min(_MOST_PARTS, pixels // _SHORTEST)) + 1), key=time)
+    return min(range(1, max(1, min(_MOST_PARTS, pixels // _SHORTEST_SUM)) + 1), key=time)
 
 
 def window_sizes(

@@ -41,13 +41,13 @@ REGISTER = C_NAMES | dict.fromkeys(HALVES, "float")
 _LONG_INDEX = "typedef long long index_t;\n"
 
 _THREADS = 128
-_EACH = 8
+_ELEMENTS_OF_THREAD = 8
 """The elements of a thread; half as many of 8 bytes."""
-_LONG = 2000
+_LONG_CODE = 2000
 """The least number of characters of code for which its arithmetic takes longer than the memory."""
-_MANY = 1 << 31
+_NEEDS_64_BITS = 1 << 31
 """The least number of elements for which they are counted in 64 bits."""
-_LAYOUTS = 1024
+_MOST_LAYOUTS = 1024
 """The most layouts for which a kernel keeps its launches."""
 
 _VIEW = """
@@ -108,7 +108,7 @@ class Elementwise(NamedTuple):
     def is_several(self) -> bool:
         """True if a thread computes several elements: short code without loops, or with loops to constants."""
         loops = not _words(self.code).isdisjoint(("for", "while"))
-        return len(self.code) < _LONG and "raw " not in self.outputs and (not loops or "const " in self.inputs)
+        return len(self.code) < _LONG_CODE and "raw " not in self.outputs and (not loops or "const " in self.inputs)
 
 
 @lru_cache(1024)
@@ -217,7 +217,7 @@ class ElementwiseKernel:
         found = tuple(key)
         layout = self._layouts.get(found)
         if layout is None:
-            if len(self._layouts) >= _LAYOUTS:
+            if len(self._layouts) >= _MOST_LAYOUTS:
                 self._layouts.clear()
             layout = self._layouts[found] = self._laid_out(args, size)
         launch, missing, order, before = layout
@@ -273,14 +273,18 @@ class ElementwiseKernel:
         fixed = [p for p in given if p in tuples and p not in constants]
         changing = [p for p in given if p not in arrays and p not in tuples]
         numbers = {p: dtypes[p] for p in (*changing, *fixed)}
-        many = max([count, *[_reach(x) for x in arrays.values()]]) >= _MANY
+        many = max([count, *[_reach(x) for x in arrays.values()]]) >= _NEEDS_64_BITS
         if many:
             name += "_many"
             declared = declared._replace(preamble=declared.preamble.replace(INDEX, _LONG_INDEX))
             numbers = {p: int64 if dtype is int32 else dtype for p, dtype in numbers.items()}
         dense = [p for p in self._parameters if p.name in lattice.steps]
         pointers = [p for p in self._parameters if p in arrays or p in dense]
-        each = _EACH // (2 if any(dtypes[p].itemsize == 8 for p in dense) else 1) if declared.is_several else 1
+        each = (
+            _ELEMENTS_OF_THREAD // (2 if any(dtypes[p].itemsize == 8 for p in dense) else 1)
+            if declared.is_several
+            else 1
+        )
         views = {p: (x.ndim, bool(x._c_contiguous)) for p, x in raw.items()}
         text = _Source(name, declared, pointers, dtypes, numbers, constants, views, lattice, each, many).text()
         kernel = self._kernels.get(text)

@@ -27,11 +27,11 @@ from burnpy.backend.primitives import Dims, Shape
 from burnpy.backend.programs import Extent, Program
 
 WARP = 32
-_LONG = 1 << 16
+_LONG_ROW = 1 << 16
 """The length of a row up to which one block computes it about as fast as several functions of CuPy by all blocks."""
-_SHORT, _WIDE = 64, 1 << 17
+_SHORT_ROW, _MANY_SHORT_ROWS = 64, 1 << 17
 """The length of rows up to which a thread has a row of its own, where rows are neighbours and so many."""
-_MANY = 64
+_MANY_ROWS = 64
 """The least number of longer rows for which as many blocks are enough."""
 
 
@@ -64,7 +64,7 @@ class Geometry(NamedTuple):
     @property
     def occupies(self) -> bool:
         """True if the rows keep a GPU busy: they are many, or short enough that it does not matter."""
-        return self.columns <= _LONG or self.rows >= _MANY
+        return self.columns <= _LONG_ROW or self.rows >= _MANY_ROWS
 
     def threads(self, elementwise: bool) -> Threads:
         """Return the threads for a row: a warp, a block, or one lane of many warps where rows are neighbours in memory.
@@ -76,7 +76,7 @@ class Geometry(NamedTuple):
         if self.rows == 1 and elementwise:
             return Threads("grid", 256, 1)
         if self.steps[1] == 1 and self.steps[3] != 1 and self.rows > 1:
-            if self.columns <= _SHORT and self.rows >= _WIDE:
+            if self.columns <= _SHORT_ROW and self.rows >= _MANY_SHORT_ROWS:
                 return Threads("lanes", 256, 1)
             return Threads("lanes", WARP, 8 if self.columns <= 256 else 16)
         if self.columns <= 1024:
@@ -119,8 +119,8 @@ class Batch(NamedTuple):
 
 FEW = Batch()
 _BATCH = 16
-"""The most registers of a batch, and `_MOST` of its elements."""
-_MOST = 8
+"""The most registers of a batch, and `_MOST_OF_BATCH` of its elements."""
+_MOST_OF_BATCH = 8
 _KEPT = {256: 64, 1024: 32}
 """The most registers of a whole batch, by the number of threads of a block. There are 64 for each of 1024."""
 
@@ -149,7 +149,7 @@ def batch_of(program: Program, columns: int, lanes: int, block: int) -> Batch:
     if part * full <= _KEPT[256 if block <= 256 else 1024]:
         return Batch(part, whole=True, ahead=part * full <= _BATCH and lanes >= WARP and block <= 256)
     most = max(2, _BATCH // max(1, sum(words.values())))
-    return Batch(min(_MOST, 1 << (most.bit_length() - 1)))
+    return Batch(min(_MOST_OF_BATCH, 1 << (most.bit_length() - 1)))
 
 
 @lru_cache(4096)

@@ -22,10 +22,10 @@ from burnpy_cupy.kernels.launch import Launch, along, flat, launcher
 from burnpy_cupy.runtime import empty
 
 _FULL, _COLUMN = "full", "column"
-_LONG, _LONGER, _LONGEST = 1024, 4096, 8192
-"""The numbers of classes above which a block computes one row, even of `_MANY` rows, and above which it has 1,024
+_LONG_ROW, _LONGER_ROW, _LONGEST_ROW = 1024, 4096, 8192
+"""The numbers of classes above which a block computes one row, even of `_MANY_ROWS` rows, and above which it has 1,024
 threads for the gradient: the rows that a GPU reads at a time then fit in its caches."""
-_MANY = 8192
+_MANY_ROWS = 8192
 _BLOCKS = 1024
 """The most blocks of a launch; a block computes several rows."""
 _COUNTED = 1 << 16
@@ -197,8 +197,8 @@ def _contiguous(xp: Any, x: Any) -> Any:
 def _launch(b: Any, name: str, given: str, dtype: DType, size: int, columns: int) -> tuple[Launch, int]:
     """Return the launch of a kernel for rows of some length, given addresses, and the number of its blocks."""
     rows = size // columns
-    threads = 1024 if columns > _LONGEST and name.endswith("backward") else 256
-    lanes = 32 if columns <= _LONG or (columns <= _LONGER and rows >= _MANY) else threads
+    threads = 1024 if columns > _LONGEST_ROW and name.endswith("backward") else 256
+    lanes = 32 if columns <= _LONG_ROW or (columns <= _LONGER_ROW and rows >= _MANY_ROWS) else threads
     blocks = min(_BLOCKS, -(-rows // (threads // lanes)))
     items = 16 if threads > 256 and dtype.itemsize <= 4 else 8
     kernel = b._kernels.typed(name, {"LANES": lanes, "THREADS": threads, "ITEMS": items}, T=dtype)

@@ -123,7 +123,7 @@ class CuPyMatmul(CuPyPrograms):
 
 _WARPS = 4
 """The number of rows of the matrix that a block of threads multiplies, one in each warp."""
-_FEW = 16
+_FEW_ROWS = 16
 """The least number of rows for which the product is computed by default."""
 
 _PRODUCT = f"""
@@ -163,7 +163,7 @@ class CuPyQuantization(ArrayBackend):
 
     def quantized_matmul(self, x: Any, weight: Any, scale: Any) -> Any:
         matrix = x.reshape((-1, x.shape[-1]))
-        if not 0 < matrix.shape[0] < _FEW or not x.shape[-1] or scale.dtype is not x.dtype:
+        if not 0 < matrix.shape[0] < _FEW_ROWS or not x.shape[-1] or scale.dtype is not x.dtype:
             return super().quantized_matmul(x, weight, scale)
         out = self._call(_product, self, matrix, weight, scale)
         return out.reshape((*x.shape[:-1], scale.shape[0]))

@@ -64,7 +64,7 @@ _PART = 2048
 """The least number of elements of a part."""
 _PARTS = 128
 """The most parts of a channel, which a warp combines."""
-_LONG = 8192
+_LONG_CHANNEL = 8192
 """The length of a channel up to which one block keeps it in registers."""
 _BLOCKS = 2112
 """About the number of blocks: twice those of 256 threads that the largest GPUs run at a time."""
@@ -375,7 +375,7 @@ def _has_long_channels(dims: Dims, full: tuple[Shape, ...], channels: tuple[Shap
     if len(shape) < 2 or dims != (0, *range(2, len(shape))) or not shape[1]:
         return False
     members = math.prod(shape) // shape[1]
-    if members < 2 * _PART or (members <= _LONG and shape[1] >= _CHANNELS):
+    if members < 2 * _PART or (members <= _LONG_CHANNEL and shape[1] >= _CHANNELS):
         return False
     of_channels = (shape[1], *(1,) * (len(shape) - 2))
     return all(x == shape for x in full) and all(x[1 - len(shape) :] == of_channels for x in channels)

@@ -30,7 +30,7 @@ from burnpy_cupy.runtime import empty
 
 _ITEMS = 8
 _THREADS = 256
-_LONGEST = {4: 4096, 8: 2048}
+_LONGEST_SORTED = {4: 4096, 8: 2048}
 """The most elements of a row that a block sorts, by the bytes of a key: the shared memory that every GPU has."""
 _SORT = f"""
 #if KEY_BITS == 64
@@ -301,7 +301,7 @@ class CuPyOrdering(ArrayBackend):
 
 def _fits(x: Any, dim: int) -> bool:
     """Return whether a block sorts a row."""
-    return bool(x.size) and x.ndim > 0 and x.shape[dim] <= _LONGEST[8 if x.itemsize == 8 else 4]
+    return bool(x.size) and x.ndim > 0 and x.shape[dim] <= _LONGEST_SORTED[8 if x.itemsize == 8 else 4]
 
 
 def _sorted(b: CuPyOrdering, x: Any, dim: int, descending: bool, with_values: bool) -> tuple[Any, Any]:
@@ -349,8 +349,8 @@ def _scanned(b: CuPyOrdering, op: str, x: Any, dim: int, reverse: bool) -> Any:
 
 
 _BESIDE = 8
-"""The least number of neighbouring rows for which as many neighbouring threads have one each; a warp: of `_WIDE`."""
-_WIDE = 8192
+"""The least number of neighbouring rows for which as many threads have one each; a warp: of `_MANY_SCANS`."""
+_MANY_SCANS = 8192
 
 
 @lru_cache(1024)
@@ -360,7 +360,7 @@ def _scan_launch(
     """Return the launch of a scan on a device, which is current."""
     rows, columns, inner = math.prod(shape) // shape[dim], shape[dim], math.prod(shape[dim + 1 :])
     most, along = 1 << (-(-columns // _ITEMS) - 1).bit_length(), inner < _BESIDE
-    beside = _BESIDE if rows < _WIDE else WARP
+    beside = _BESIDE if rows < _MANY_SCANS else WARP
     threads = _THREADS if along else min(1024, beside * most)
     lanes = min(threads, most) if along else threads // beside
     kernel = _scan_kernel(xp, op, dtype.name, result.name, lanes, threads, along, rows * columns >= 1 << 30)

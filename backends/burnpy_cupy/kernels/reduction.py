@@ -206,7 +206,7 @@ extern "C" __global__ __launch_bounds__({block}) void {name}(
 
 _BLOCKS = 512
 """About the number of blocks that long rows are divided among."""
-_LEAST = {"block": 8, "lanes": 4}
+_LEAST_OF_THREAD = {"block": 8, "lanes": 4}
 """The least number of elements that a thread of a divided row combines, by `Threads.kind`; a warp's is not divided."""
 _PART_BYTES = 16
 """The most bytes of a partial result: of a value and its position."""
@@ -324,8 +324,8 @@ def _reduction(
         return None
     threads = geometry.threads(elementwise=False)
     grid = threads.blocks(geometry), 1
-    if threads.kind in _LEAST:
-        most = -(-geometry.columns // (_LEAST[threads.kind] * threads.lanes))
+    if threads.kind in _LEAST_OF_THREAD:
+        most = -(-geometry.columns // (_LEAST_OF_THREAD[threads.kind] * threads.lanes))
         grid = grid[0], min(most, max(1, _BLOCKS // grid[0]))
     planes = geometry.inner[1] < geometry.columns
     kernel = _kernel(xp, op, dtype.name, result.name, threads.kind, threads.block, planes, geometry.wide)

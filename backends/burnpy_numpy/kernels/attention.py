@@ -31,7 +31,7 @@ ROWS = 4
 long."""
 _PRODUCTS = 8
 """The number of products that take as long as an operation of one element elsewhere."""
-_LONG, _WIDE = 256, 64
+_MANY_KEYS, _WIDE_HEADS = 256, 64
 """The number of keys and the size of keys or values above which products of matrices take less time, if no key can be
 left out because of a causal mask."""
 
@@ -59,7 +59,7 @@ def attention_kernel(
         or v.shape[-1] % ROWS
         or not v.size
         or any(x.dtype is not dtype for x in arrays)
-        or (offset is None and k.shape[-2] > _LONG and max(k.shape[-1], v.shape[-1]) > _WIDE)
+        or (offset is None and k.shape[-2] > _MANY_KEYS and max(k.shape[-1], v.shape[-1]) > _WIDE_HEADS)
     ):
         return None
     width = math.gcd(k.shape[-1], v.shape[-1], vector_bytes() // q.itemsize)

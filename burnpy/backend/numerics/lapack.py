@@ -261,7 +261,7 @@ _PADE = (
     *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0),
     *(10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0),
 )
-_LARGEST = 5.371920351148152
+_LARGEST_NORM = 5.371920351148152
 """The norm up to which the approximant of order 13 is accurate to the rounding of float64."""
 
 
@@ -278,7 +278,7 @@ def _matrix_exp(xp: Any, x: Array) -> Array:
         return x.copy()
     norm = xp.abs(x).sum(-2).max(-1)[..., None, None]
     norm = xp.where(xp.isfinite(norm), norm, 0)  # other values give NaN by themselves
-    squarings = xp.ceil(xp.log2(xp.maximum(norm / _LARGEST, 1)))  # of each matrix as many as it needs
+    squarings = xp.ceil(xp.log2(xp.maximum(norm / _LARGEST_NORM, 1)))  # of each matrix as many as it needs
     a = (x * 2.0**-squarings).astype(x.dtype)
     one = xp.eye(x.shape[-1], dtype=x.dtype)
     a2 = xp.matmul(a, a)

@@ -137,7 +137,7 @@ def slope_of(b: Any, f: Callable[..., Any], x: Any, *rest: Any, order: int) -> A
 
 _SERIES = 3.0
 """Up to here the gamma distribution's series is used."""
-_FLAT = 2.0
+_FLAT_TAIL = 2.0
 """The beta distribution's tail is taken off where it is flat up to this much of the exponent."""
 
 
@@ -242,7 +242,7 @@ def beta_quantile_slope(b: Any, logit: Float, alpha: Float, beta: Float) -> Floa
         return b.sub(a, b.mul(total, share))
 
     rise = b.neg(b.mul(total, log_other))  # of the exponent, less a · v, to its value in a flat tail
-    flat = b.le(rise, _FLAT)
+    flat = b.le(rise, _FLAT_TAIL)
     mean = b.sub(b.mul(total, p), a)
     start = parabolic_end(b, b.abs(mean), b.mul(b.mul(total, p), b.add(b.neg(p), 1.0)), depth)
     end = tail_end(b, b.where(b.le(mean, 0.0), b.neg(start), start), exponent, slope, depth)

@@ -67,7 +67,7 @@ BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 
 """The Bernoulli numbers B₂, B₄, …"""
 STIRLING = tuple(number / (2 * k * (2 * k - 1)) for k, number in enumerate(BERNOULLI[:8], 1))[::-1]
 """The coefficients of Stirling's series in 1 / x², over 1 / x."""
-_LARGE = 8.0
+_ASYMPTOTIC_FROM = 8.0
 """From here on, the asymptotic series are exact to double precision."""
 
 
@@ -79,18 +79,18 @@ def lgamma(b: Any, x: Float) -> Float:
     """
     size = b.abs(x)
     below = b.lt(size, 1.0)
-    u = b.where(below, size, b.add(b.minimum(size, _LARGE), -1.0))
+    u = b.where(below, size, b.add(b.minimum(size, _ASYMPTOTIC_FROM), -1.0))
     product = b.where(below, size, 1.0)
-    for _ in range(int(_LARGE) - 2):
+    for _ in range(int(_ASYMPTOTIC_FROM) - 2):
         beyond = b.gt(u, 1.0)
         product = b.where(beyond, b.mul(product, u), product)
         u = b.where(beyond, b.add(u, -1.0), u)
     logarithm = b.log(product)
     near = b.add(log_gamma_near_one(b, u), b.where(below, b.neg(logarithm), logarithm))
-    large = b.clamp(size, _LARGE, None)
+    large = b.clamp(size, _ASYMPTOTIC_FROM, None)
     rest = stirling_rest(b, large)
     far = b.add(b.mul(b.add(large, -0.5), b.add(b.log(large), -1.0)), b.add(rest, math.log(2 * math.pi) / 2 - 0.5))
-    value = b.where(b.lt(size, _LARGE), near, far)
+    value = b.where(b.lt(size, _ASYMPTOTIC_FROM), near, far)
     fraction = b.sub(size, b.round(size))
     sine = b.abs(b.sin(b.mul(b.where(b.lt(size, math.inf), fraction, 0.0), math.pi)))
     reflected = b.sub(b.add(b.neg(b.log(sine)), math.log(math.pi)), b.add(b.log(size), value))
@@ -119,17 +119,17 @@ def digamma(b: Any, x: Float) -> Float:
     """
     size = b.abs(x)
     below = b.lt(size, 1.0)
-    u = b.where(below, size, b.add(b.minimum(size, _LARGE), -1.0))
+    u = b.where(below, size, b.add(b.minimum(size, _ASYMPTOTIC_FROM), -1.0))
     total = b.where(below, b.neg(b.reciprocal(size)), 0.0)
-    for _ in range(int(_LARGE) - 2):
+    for _ in range(int(_ASYMPTOTIC_FROM) - 2):
         beyond = b.gt(u, 1.0)
         total = b.where(beyond, b.add(total, b.reciprocal(u)), total)
         u = b.where(beyond, b.add(u, -1.0), u)
     ratio = b.div(polynomial(b, u, _DIGAMMA), polynomial(b, u, _DIGAMMA_UNDER))
     inner = b.mul(b.add(b.add(u, -_ROOT), -_ROOT_REST), ratio)
-    large = b.clamp(size, _LARGE, None)
+    large = b.clamp(size, _ASYMPTOTIC_FROM, None)
     rest = b.add(digamma_rest(b, large), b.mul(b.reciprocal(large), 0.5))
-    value = b.where(b.lt(size, _LARGE), b.add(inner, total), b.sub(b.log(large), rest))
+    value = b.where(b.lt(size, _ASYMPTOTIC_FROM), b.add(inner, total), b.sub(b.log(large), rest))
     next_value = b.where(below, inner, b.add(value, b.reciprocal(size)))  # ψ(1 + |x|)
     fraction = b.sub(size, b.round(size))
     slope = b.mul(_cotangent(b, fraction), math.pi)

@@ -63,7 +63,7 @@ class Activation(OperationsBase):
     @derived(POINTWISE, elementwise=(), like="x", flops=20, batch=SHIFTED)
     def gelu_backward(self, grad: Float, x: Float, approximate: bool) -> Float:
         """Gradient of `gelu`: grad · (Φ(x) + x · φ(x)), φ the normal density; or the approximation's gradient."""
-        x = self.clamp(x, -_FAR, _FAR)
+        x = self.clamp(x, -_DENSITY_IS_ZERO, _DENSITY_IS_ZERO)
         phi, rest = _phi(self, x, approximate)
         if not approximate:
             density = self.mul(self.exp(self.mul(self.square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
@@ -140,7 +140,7 @@ class Activation(OperationsBase):
 
 _ROOT = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
-_FAR = 40.0
+_DENSITY_IS_ZERO = 40.0
 """The number beyond which normal densities are 0 in float64. The square of a larger one may be infinite."""
 
 

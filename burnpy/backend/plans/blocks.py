@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from burnpy.backend.backend import Backend
 
 
-_FEW = 10
+_STEPS_OF_PYTHON = 10
 """The number of steps that Python makes one by one, as preparing one call for so few takes longer."""
 _FIRST_AHEAD, _MOST_AHEAD = 8, 512
 """The number of steps of a `WhileLoop` that are computed at a time, at first and at most."""
@@ -126,7 +126,7 @@ class Loop(Block):
         if device not in self._loops:
             self._loops[device] = plan.steps(count, self.sliced)
         loop = self._loops[device]
-        if loop is not None and length >= _FEW:
+        if loop is not None and length >= _STEPS_OF_PYTHON:
             results, owning = loop.run(values, length, self.reverse)
             return tuple([x if k in owning else _copied(device, x) for k, x in enumerate(results)])
         fixed = list(values[: len(values) - count - self.sliced])
@@ -216,7 +216,7 @@ class WhileLoop(Block):
             return self._one_by_one(device, fixed, last, keep)
         plan, loop = ahead
         early: list[list[Value]] = []
-        for _ in range(_FEW):
+        for _ in range(_STEPS_OF_PYTHON):
             outs = plan([*fixed, *last])
             if not device.to_numpy(outs[self.carried]).item():
                 return Trace(early, [], 0, last)

@@ -45,7 +45,7 @@ _MOST_ROWS = 60
 """The number of parts that are listed one by one."""
 _MOST_READS = 12
 """The number of places outside of the arguments that are listed."""
-_LARGE = 1 << 19
+_LARGE_WEIGHT = 1 << 19
 """The least number of elements for which products read the transpose of a weight as it lies; each plan copies smaller
 ones, which takes little memory, and saves time where there are few rows."""
 
@@ -272,7 +272,7 @@ class Plan:
             nodes = sink_permutations(nodes, outputs, recording)
         nodes, once = fold_constants(nodes, outputs, recording.constants | given, device)
         for number, x in once.items():
-            if prod(x.shape) >= _LARGE:
+            if prod(x.shape) >= _LARGE_WEIGHT:
                 recording.note_order(number, x)
         constants = recording.constants | once
         if executor is not None:

@@ -334,17 +334,17 @@ def _once(node: Node, ref: Ref, known: Container[int], filled: Container[int]) -
     if op is None or node.effect or node.draws or op.consumes or node.name in REPEATED:
         return False
     if not any(x.number in known for x in given):
-        return node.name == "arange" and _size(ref) <= _SMALL
+        return node.name == "arange" and _size(ref) <= _SMALL_RESULT
     if not all(x.number in known or x.number in filled for x in given):
         return False
     memory = sum(_size(x) * x.dtype.itemsize for x in given)
-    grows = _size(ref) > sum(map(_size, given)) or _size(ref) * ref.dtype.itemsize > _WIDENED * memory
-    return not grows or _size(ref) <= _SMALL
+    grows = _size(ref) > sum(map(_size, given)) or _size(ref) * ref.dtype.itemsize > _MOST_WIDENED * memory
+    return not grows or _size(ref) <= _SMALL_RESULT
 
 
-_SMALL = 1 << 15
+_SMALL_RESULT = 1 << 15
 """The number of elements up to which a result is computed once even if it takes more memory than its arguments."""
-_WIDENED = 2
+_MOST_WIDENED = 2
 """How many times the memory of its arguments a result may take that has no more elements."""
 
 

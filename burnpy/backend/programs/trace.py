@@ -292,7 +292,7 @@ def _refused(name: str) -> Callable[..., Any]:
 
 
 _BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor")
-_LONG = ("gamma_quantile_slope", "beta_quantile_slope")
+_LONG_DEFAULTS = ("gamma_quantile_slope", "beta_quantile_slope")
 """Operations whose defaults are hundreds of instructions, which would take seconds to compile in each program."""
 for _name, _function in declarations(Backend).items():
     if _name in UNARY:
@@ -301,5 +301,5 @@ for _name, _function in declarations(Backend).items():
         setattr(Tracer, _name, _binary(_name))
     elif _name in ("eq", "ne", "lt", "le", "gt", "ge"):
         setattr(Tracer, _name, _binary(_name, compares=True))
-    elif _name in _LONG or (_name not in vars(Tracer) and operation(_function).required):
+    elif _name in _LONG_DEFAULTS or (_name not in vars(Tracer) and operation(_function).required):
         setattr(Tracer, _name, _refused(_name))

@@ -378,9 +378,9 @@ class Donated:
 
 def unshared(arrays: list[Any], position: int) -> bool:
     """Return whether a list holds the only reference to one of its arrays, so that it may be overwritten."""
-    return sys.getrefcount(arrays[position]) <= _ALONE
+    return sys.getrefcount(arrays[position]) <= _REFERENCES_OF_ONE_LIST
 
 
 _one = [object()]
-_ALONE = (lambda arrays, position: sys.getrefcount(arrays[position]))(_one, 0)
+_REFERENCES_OF_ONE_LIST = (lambda arrays, position: sys.getrefcount(arrays[position]))(_one, 0)
 """The count of references to an object that only a list holds, as `unshared` sees it."""

@@ -28,7 +28,7 @@ from burnpy.func.user_functions import base_for
 from burnpy.tensor.levels import lifted_to, raised
 
 _KIND = opaque_class("cond")
-_SEVERAL = (
+_SEVERAL_LEVELS = (
     "a compiled function differentiates cond() on several levels, as second derivatives do; choose between values with "
     "burnpy.where()"
 )
@@ -50,10 +50,10 @@ def recorded_cond(
     try:
         sides = [_Side(f, device, operands, structure) for f in branches]
     except UnsupportedLevelsError:
-        raise RecordingError(_SEVERAL) from None
+        raise RecordingError(_SEVERAL_LEVELS) from None
     levels = {side.call.level for side in sides} - {None}
     if len(levels) > 1:
-        raise RecordingError(_SEVERAL)
+        raise RecordingError(_SEVERAL_LEVELS)
     level = next(iter(levels), None)
     chosen = predicate._primitive
     if level is None:

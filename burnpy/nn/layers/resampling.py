@@ -305,7 +305,7 @@ _COUNTS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
 """The number of elements along a dimension that a position depends on."""
 _MOST_FLOAT32 = 1 << 24
 """The number of elements up to which all their places are numbers of float32."""
-_FAR = -float(1 << 36)
+_OUTSIDE = -float(1 << 36)
 """The place of an element outside of the image, in elements: whatever is added to it, it stays negative, and no product
 with the sizes of other dimensions overflows."""
 
@@ -401,4 +401,4 @@ def _beyond(b: Any, distance: Any) -> Any:
 
 
 def _far_outside(b: Any, place: Any, last: Any) -> Any:
-    return b.where(b.ge(place, 0.0), b.where(b.le(place, last), place, _FAR), _FAR)
+    return b.where(b.ge(place, 0.0), b.where(b.le(place, last), place, _OUTSIDE), _OUTSIDE)

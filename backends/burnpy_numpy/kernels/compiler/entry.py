@@ -34,7 +34,7 @@ ARRAY_TYPE = "burnpy_ndarray"
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 FLAGS = object.__basicsize__ + 6 * _POINTER
 """The offset of an array's flags: data, dimensions, shape, strides, base and dtype come before. Bit 0: C-contiguous."""
-_LONG = 1 << 12
+_RELEASES_LOCK = 1 << 12
 """The number of elements above which Python's lock is released."""
 _RECORD = bytes.__basicsize__ - 1
 """The offset of the content of bytes."""
@@ -132,7 +132,7 @@ read:
   %is_flat = icmp ne i64 %flat, 0
   %each = select i1 %is_flat, i64 1, i64 %columns
   %work = mul i64 %range, %each
-  %long = icmp sgt i64 %work, {_LONG}
+  %long = icmp sgt i64 %work, {_RELEASES_LOCK}
   br i1 %long, label %released, label %held
 released:
   %state = call ptr @PyEval_SaveThread()
@@ -212,7 +212,7 @@ arrays or addresses as ints, and the sizes. They are not checked, but that sizes
 
 JOB = 12
 """The words of a job before its table."""
-_LOOKS = 1 << 13
+_SPINS = 1 << 13
 """How often a caller looks whether all have left before it sleeps: for some 20 µs, as long as it takes to wake it."""
 
 
@@ -367,13 +367,13 @@ help:
   %was_open = atomicrmw or ptr %gate_at, i64 1 seq_cst
   br label %look
 look:
-  %looks = phi i64 [0, %help], [%looks_next, %stay], [{_LOOKS}, %wait]
+  %looks = phi i64 [0, %help], [%looks_next, %stay], [{_SPINS}, %wait]
   %gate = load atomic i64, ptr %gate_at seq_cst, align 8
   %empty = icmp eq i64 %gate, 1
   br i1 %empty, label %leave, label %stay
 stay:
   %looks_next = add i64 %looks, 1
-  %looks_on = icmp slt i64 %looks, {_LOOKS}
+  %looks_on = icmp slt i64 %looks, {_SPINS}
   br i1 %looks_on, label %look, label %wait
 wait:
   %event = load ptr, ptr %event_at

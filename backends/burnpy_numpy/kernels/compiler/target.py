@@ -60,7 +60,7 @@ _AARCH64 = {"baseline": _Level("generic", (), 16, 32)}
 _LEVELS = {"x86_64": _X86_64, "amd64": _X86_64, "aarch64": _AARCH64, "arm64": _AARCH64}
 NAMES = (*_X86_64, "native")
 """The values of ``BURNPY_TARGET``."""
-_WIDE = "-prefer-256-bit"
+_USES_512_BITS = "-prefer-256-bit"
 """The feature by which LLVM uses registers of 512 bits where there are some."""
 
 
@@ -89,7 +89,7 @@ def target_of(name: str, host: Target, features: Mapping[str, bool]) -> Target:
             f"set it to {_either([*able, 'native'])}"
         )
     level = levels[name]
-    return Target(host.triple, level.cpu, _WIDE if level.vector == 64 else "", level.vector, level.registers)
+    return Target(host.triple, level.cpu, _USES_512_BITS if level.vector == 64 else "", level.vector, level.registers)
 
 
 _AMX = {"+amx-bf16", "+amx-int8", "+avx512bf16"}
@@ -130,7 +130,7 @@ def _native(host: Target, features: Mapping[str, bool], is_arm: bool) -> Target:
         raise Unsupported("the processor has no fused multiplication and addition")
     flags = [f"{'+' if present else '-'}{feature}" for feature, present in sorted(features.items())]
     if features.get("avx512f"):
-        return Target(host.triple, host.cpu, ",".join([*flags, _WIDE]), 64, 32)
+        return Target(host.triple, host.cpu, ",".join([*flags, _USES_512_BITS]), 64, 32)
     vector = 32 if features.get("avx2") else 16
     return Target(host.triple, host.cpu, ",".join(flags), vector, 32 if is_arm else 16)
 
@@ -141,7 +141,7 @@ def _either(names: Sequence[str]) -> str:
 
 
 _MAGIC = b"burnpy kernel 1\n"
-_LARGEST = 1 << 26
+_LARGEST_FILE = 1 << 26
 
 
 def folder() -> Path | None:
@@ -195,7 +195,7 @@ def read(key: str) -> bytes | None:
         if not _is_own(status, stat.S_ISREG):
             return None
         with os.fdopen(descriptor, "rb", closefd=False) as file:  # which refuses a folder
-            content = file.read(min(status.st_size, _LARGEST))  # Python allocates as much as may be read
+            content = file.read(min(status.st_size, _LARGEST_FILE))  # Python allocates as much as may be read
     except OSError:
         return None
     finally:

@@ -26,7 +26,7 @@ _COS32 = (2.4390448796277410e-05, -1.38867637746099295e-03, 4.16666233237390632e
 """cos(r), of r² for |r| <= π/4, to 2⁻³⁴."""
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
 """π/2 in three parts."""
-_FAR = 2.0**28
+_LARGEST_ANGLE = 2.0**28
 """The functions of larger numbers are left to the C library."""
 
 
@@ -57,7 +57,7 @@ def tan(w: Writer, x: Vector) -> Vector:
 def _turned(w: Writer, x: Vector) -> tuple[Vector, Vector, Vector]:
     """Return sine and cosine of x less whole quarters of a turn, and their number in the lowest bits, all in 64 bits.
 
-    For float32, double precision has enough digits for the shortest remainder of a number up to `_FAR`.
+    For float32, double precision has enough digits for the shortest remainder of a number up to `_LARGEST_ANGLE`.
     """
     dtype, narrow = "float64", x.dtype == "float32"
     wide = w.convert("fpext", x, dtype) if narrow else x
@@ -101,7 +101,7 @@ def _flipped(w: Writer, y: Vector, turn: Vector) -> Vector:
 
 
 def _finished(w: Writer, name: str, x: Vector, y: Vector) -> Vector:
-    """Return y in the dtype of x, with -0.0 where x is, and with the C library's results beyond `_FAR`."""
+    """Return y in the dtype of x, with -0.0 where x is, and with the C library's results beyond `_LARGEST_ANGLE`."""
     if y.dtype != x.dtype:
         y = w.convert("fptrunc", y, x.dtype)
     if name != "cos":
@@ -110,11 +110,11 @@ def _finished(w: Writer, name: str, x: Vector, y: Vector) -> Vector:
 
 
 def _far(w: Writer, name: str, x: Vector, y: Vector) -> Vector:
-    """y, but for elements of x beyond `_FAR`, which the C library computes in float64, one by one."""
+    """y, but for elements of x beyond `_LARGEST_ANGLE`, which the C library computes in float64, one by one."""
     kind, one_kind, masks = w.type(x.dtype), w.scalar(x.dtype), w.type("bool")
     w.declared.add(f"declare double @burnpy_{name}(double)")
     w.declared.add(f"declare i1 @llvm.vector.reduce.or.v{w.width}i1({masks})")
-    far = w.compare("ogt", w.call("fabs", x), w.constant(_FAR, x.dtype))
+    far = w.compare("ogt", w.call("fabs", x), w.constant(_LARGEST_ANGLE, x.dtype))
     some = w.assign(f"call i1 @llvm.vector.reduce.or.v{w.width}i1({masks} {far.text})")
     tag = w.name()[1:]
     w.write(f"br label %begin{tag}")

@@ -58,7 +58,7 @@ _PART = 4 << 20
 """The most bytes of the source and the result of a part of the batch."""
 _PANEL = 512 << 10
 """The most bytes of weight that are packed before they are used."""
-_FEW = 1 << 11
+_FEW_PIXELS = 1 << 11
 """The number of pixels of the result below which packing the weight takes a noticeable share of the time."""
 _MEMBERS = 8
 """The number of members of the batch that threads do not divide, as a tile has about as many."""
@@ -145,7 +145,7 @@ class BlockedConvolution:
         each = pixels * self.panel / PRODUCTS
         groups = -(-self.members // _MEMBERS)
         by_members = COUNT > 1 and self.blocks < 2 * COUNT <= 2 * groups
-        packed = self._packed(self.members * pixels < _FEW, by_members)
+        packed = self._packed(self.members * pixels < _FEW_PIXELS, by_members)
         if not self.finite:
             return False
         if by_members:

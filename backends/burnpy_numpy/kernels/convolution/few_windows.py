@@ -18,7 +18,7 @@ from burnpy_numpy.kernels.convolution.channel_blocks import PRODUCTS, block_kern
 from burnpy_numpy.kernels.convolution.tiles import Where
 from burnpy_numpy.kernels.plans import KernelCall, template_call
 
-MOST = 8
+MOST_WINDOWS = 8
 """The largest number of windows."""
 
 
