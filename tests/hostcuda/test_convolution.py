@@ -148,7 +148,7 @@ def test_views_are_gathered_where_they_lie() -> None:
 
 def count_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have kernels take all arrays for large ones."""
-    monkeypatch.setattr(elementwise_kernel, "_NEEDS_64_BITS", 1)
+    monkeypatch.setattr(elementwise_kernel, "_INDEX64", 1)
     monkeypatch.setattr(CuPy(), "_kernels", Kernels(CuPy().xp, convolution.CONVOLUTION, {}))  # without earlier launches
 
 

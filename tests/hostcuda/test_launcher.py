@@ -180,7 +180,7 @@ def test_results_keep_the_order_of_operands(xp: Any) -> None:
 
 
 def test_large_arrays_are_counted_in_64_bits(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elementwise_kernel, "_NEEDS_64_BITS", 1)
+    monkeypatch.setattr(elementwise_kernel, "_INDEX64", 1)
     x, row = np.arange(24.0).reshape(2, 3, 4), np.arange(4.0)
     turned = xp.array(x).transpose(2, 0, 1)
     kernel = ElementwiseKernel(xp, "burnpy_test_add", _ADD)

@@ -41,11 +41,11 @@ REGISTER = C_NAMES | dict.fromkeys(HALVES, "float")
 _LONG_INDEX = "typedef long long index_t;\n"
 
 _THREADS = 128
-_ELEMENTS_OF_THREAD = 8
+_PER_THREAD = 8
 """The elements of a thread; half as many of 8 bytes."""
 _LONG_CODE = 2000
 """The least number of characters of code for which its arithmetic takes longer than the memory."""
-_NEEDS_64_BITS = 1 << 31
+_INDEX64 = 1 << 31
 """The least number of elements for which they are counted in 64 bits."""
 _MOST_LAYOUTS = 1024
 """The most layouts for which a kernel keeps its launches."""
@@ -273,18 +273,14 @@ class ElementwiseKernel:
         fixed = [p for p in given if p in tuples and p not in constants]
         changing = [p for p in given if p not in arrays and p not in tuples]
         numbers = {p: dtypes[p] for p in (*changing, *fixed)}
-        many = max([count, *[_reach(x) for x in arrays.values()]]) >= _NEEDS_64_BITS
+        many = max([count, *[_reach(x) for x in arrays.values()]]) >= _INDEX64
         if many:
             name += "_many"
             declared = declared._replace(preamble=declared.preamble.replace(INDEX, _LONG_INDEX))
             numbers = {p: int64 if dtype is int32 else dtype for p, dtype in numbers.items()}
         dense = [p for p in self._parameters if p.name in lattice.steps]
         pointers = [p for p in self._parameters if p in arrays or p in dense]
-        each = (
-            _ELEMENTS_OF_THREAD // (2 if any(dtypes[p].itemsize == 8 for p in dense) else 1)
-            if declared.is_several
-            else 1
-        )
+        each = _PER_THREAD // (2 if any(dtypes[p].itemsize == 8 for p in dense) else 1) if declared.is_several else 1
         views = {p: (x.ndim, bool(x._c_contiguous)) for p, x in raw.items()}
         text = _Source(name, declared, pointers, dtypes, numbers, constants, views, lattice, each, many).text()
         kernel = self._kernels.get(text)
