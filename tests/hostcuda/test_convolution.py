@@ -101,7 +101,7 @@ def test_every_tile_has_the_shared_memory_that_it_asks_for(
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_sums_of_many_pixels_are_divided_in_one_order(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution_launches, "_SHORTEST", 32)
+    monkeypatch.setattr(convolution_launches, "_SHORTEST_SUM", 32)
     convolution_launches.weight_launches.cache_clear()
     x, grad, where = drawn((3, 5 * groups, 9, 8)), drawn((3, 7 * groups, 9, 8), 1), ((1, 1), (1, 1), (1, 1), groups)
     out, launches = called("conv2d_weight", grad, x, (7 * groups, 5, 3, 3), *where)

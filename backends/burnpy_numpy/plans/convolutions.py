@@ -33,7 +33,7 @@ def few_windows(device: Any, node: Node) -> FewWindowsLaunch | None:
     (x, weight, *_), (stride, padding, dilation, groups) = refs_in(node.args), node.args[-4:]
     kernels, count = family_kernels("convolution.few_windows"), math.prod(node.results.shape[2:])
     usual = all(ref.dtype == x.dtype for ref in refs_in(node.args)) and x.dtype in (float32, float64)
-    if kernels is None or not usual or x.shape[0] != 1 or not 0 < count <= kernels.MOST or 0 in weight.shape:
+    if kernels is None or not usual or x.shape[0] != 1 or not 0 < count <= kernels.MOST_WINDOWS or 0 in weight.shape:
         return None
     where, number = (stride, padding, dilation), np.empty((), dtype_of(x.dtype.name))
     like, factors = (np.broadcast_to(number, ref.shape) for ref in (x, weight))
