@@ -966,7 +966,7 @@ def test_places_of_maxima_are_written_for_all_sizes(tmp_path: Path) -> None:
 
 
 def test_results_whose_number_depends_on_values_are_written_again(tmp_path: Path) -> None:
-    """What is computed from them follows from their sizes: for no box, one, or many, and for each of two masks."""
+    """Infer sizes of results that depend on the sizes of inputs: no box, one or many, and each of two masks."""
     import onnxruntime
 
     nodes = [

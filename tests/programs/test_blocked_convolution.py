@@ -148,7 +148,7 @@ def test_results_do_not_depend_on_threads_or_parts(case: str, monkeypatch: pytes
 
 
 def test_threads_have_memory_for_the_blocks_that_there_are() -> None:
-    """Of a small weight, more blocks could be packed at a time than the result has."""
+    """Bound the packed blocks by those of the result, where a small weight leaves memory for more."""
     x, weight, _, grad, where = given("float32", (1, 16, 64, 64), (33, 16, 1, 1), *SAME)
     out = np.empty((1, 33, 66, 66), np.float32)
     convolve_blocks(x, weight, None, out, where, False)
