@@ -47,8 +47,15 @@ def _references(optimizer: Any, lr: float, model: Any, grads: object) -> int:
     return sys.getrefcount(grads)
 
 
-_PASSED = _references(None, 0.0, None, object())
-"""The count of references to gradients that a call of `Optimizer.step` alone holds, as it sees it."""
+def _passed() -> int:
+    """Return the count of references to gradients that only a call of `Optimizer.step` holds, as it sees it; 0 where an
+    interpreter counts none for the caller's variable, which could not be told from it."""
+    held = object()
+    alone = _references(None, 0.0, None, object())
+    return alone if _references(None, 0.0, None, held) > alone else 0
+
+
+_PASSED = _passed()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
