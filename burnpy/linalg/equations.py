@@ -14,7 +14,7 @@ from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dim_checks import distinct, integer
 from burnpy.tensor.joining import where
 from burnpy.tensor.linalg import alike, expanded, inexact, matrices
-from burnpy.tensor.operand_checks import number, together
+from burnpy.tensor.operand_checks import number, refuse_unless, together
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B, R, V, X
@@ -159,6 +159,7 @@ def lu_solve(lu: X, pivots: Ints[Any], b: X, *, left: bool = True, adjoint: bool
     Raises:
         ShapeError: the shapes do not match.
         KindError: the pivots are not an `IntTensor`.
+        ArgumentError: a pivot is not one of 1 to n.
 
     >>> from burnpy import linalg
     >>> a, b = Tensor[NumPy].from_data([[1.0, 2.0], [2.0, 8.0]]), Tensor[NumPy].from_data([[1.0], [6.0]])
@@ -179,6 +180,10 @@ def lu_solve(lu: X, pivots: Ints[Any], b: X, *, left: bool = True, adjoint: bool
     lu, b = expanded("lu_solve", lu, b)
     device: Any = lu._backend
     discrete = device.discrete
+    valid = discrete.bitwise_and(discrete.ge(rows._primitive, 1), discrete.le(rows._primitive, lu.shape[-1]))
+    refuse_unless(
+        device, valid, ArgumentError(f"lu_solve() got pivots outside of 1 to {lu.shape[-1]}; see lu_factor()")
+    )
     order = discrete.reshape(discrete.pivot_order(rows._primitive), (*rows.shape, 1))
     factors, places = lu._primitive, discrete.expand(order, b.shape)
     dim, transposed = b.ndim - 2, conjugate_transposed(lu)._primitive

@@ -319,6 +319,15 @@ def test_mistakes() -> None:
             r"shape \(3,\) do not .* batch is \(2,\)",
         ),
         (lambda: linalg.lu_solve(x @ x.mT, x, x), KindError, "IntTensor"),
+        *[
+            (
+                lambda f=f, pivot=pivot: f(x @ x.mT, IntTensor[NumPy].from_data([2, pivot]), x),
+                ArgumentError,
+                "pivots outside of 1 to 2",
+            )
+            for f in (linalg.lu_solve, compiled(linalg.lu_solve))
+            for pivot in (0, 3, -4)
+        ],
         (lambda: x.matrix_power(2), ShapeError, "square"),
         (lambda: x.eig, MissingNameError, "eigh"),
     ]
