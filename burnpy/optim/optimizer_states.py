@@ -211,9 +211,10 @@ class Memory:
 
     def settle(self) -> None:
         """Have the states count all updates; for those that only the device knows, the host waits for it."""
-        repetition, self.repetition = self.repetition, None
+        repetition = self.repetition
         if repetition is not None:
-            repetition.settle(self.states)
+            repetition.settle(self.states)  # an interrupted one is repeated by the next call
+            self.repetition = None
         known: dict[UpdateCount, int] = {}
         for ident, count in self.counts.items():
             if count not in known:
