@@ -84,7 +84,7 @@ OPERATIONS: dict[str, tuple[Callable[[Any, Any, Any], Any], int, int]] = {
     "layer_norm": (lambda x, index, mask: functional.layer_norm(x, 4, x[0], x[1]), 17, 22),
     "cross_entropy": (lambda x, index, mask: cross_entropy(x, index), 19, 21),
     "cross_entropy, weight": (lambda x, index, mask: cross_entropy(x, index, weight=x[0]), 67, 91),
-    "lu_solve": (lambda x, index, mask: lu_solve(x.T @ x, IntTensor.arange(1, 5, device=x.device), x.T), 133, 181),
+    "lu_solve": (lambda x, index, mask: lu_solve(x.T @ x, IntTensor.arange(1, 5, device=x.device), x.T), 133, 147),
     "mean": (lambda x, index, mask: x.mean(), 6, 7),
     "max": (lambda x, index, mask: x.max(), 8, 9),
     "where": (lambda x, index, mask: where(mask, x, x), 8, 9),

@@ -231,7 +231,7 @@ def pivot_order(xp: Any, pivots: Array) -> Array:
     """Return the permutations of rows that interchanges make, one after another."""
     size = pivots.shape[-1]
     swaps = pivots.reshape((math.prod(pivots.shape[:-1]), size)).astype(int64) - 1
-    swaps = swaps.clip(0, size - 1)  # a plan reports others after it has run
+    swaps = xp.minimum(xp.maximum(swaps, 0), size - 1)  # a plan reports others after it has run
     order, each = xp.broadcast_to(xp.arange(size, dtype=int64), swaps.shape).copy(), xp.arange(swaps.shape[0])
     for k in range(size):
         other = swaps[:, k]
