@@ -28,16 +28,14 @@ from burnpy.func.user_functions import base_for
 from burnpy.tensor.levels import lifted_to, raised
 
 _KIND = opaque_class("cond")
-_SEVERAL_LEVELS = (
-    "a compiled function differentiates cond() on several levels, as second derivatives do; choose between values with "
-    "burnpy.where()"
-)
 
 
 def recorded_cond(
     predicate: Any, branches: Sequence[Callable[..., list[Any]]], operands: list[Any], structure: Structure
-) -> list[Any]:
+) -> list[Any] | None:
     """Record both branches of a `cond` as one operation, and return the leaves of its result.
+
+    Return None if several levels differentiate it, so that both branches must be computed.
 
     Args:
         predicate: the bool that chooses.
@@ -50,16 +48,25 @@ def recorded_cond(
     try:
         sides = [_Side(f, device, operands, structure) for f in branches]
     except UnsupportedLevelsError:
-        raise RecordingError(_SEVERAL_LEVELS) from None
+        return None
     levels = {side.call.level for side in sides} - {None}
     if len(levels) > 1:
-        raise RecordingError(_SEVERAL_LEVELS)
+        return None
     level = next(iter(levels), None)
     chosen = predicate._primitive
     if level is None:
         return outputs_on(device, _choose(sides, chosen, [side.outputs() for side in sides]), sides[0].left)
     record = _record_with_tangents if isinstance(level, Forward) else _record_with_gradient
     return record(device, level, sides, chosen)
+
+
+def refuse_draws(nodes: Sequence[Any]) -> None:
+    """Check that the nodes of a branch draw no random numbers: a gradient runs it again, or runs both branches."""
+    if any(node.draws for node in nodes):
+        raise RecordingError(
+            "a compiled function differentiates cond() with a branch that draws random numbers; draw them before, and "
+            "pass them as operands"
+        )
 
 
 class _Gradients(NamedTuple):
@@ -142,11 +149,8 @@ def _record_with_tangents(device: Any, level: Any, sides: Sequence[_Side], chose
 
 def _record_with_gradient(device: Any, level: Any, sides: Sequence[_Side], chosen: Traced) -> list[Any]:
     """Record the branches, and a node whose gradient runs the chosen one again; return the results on the device."""
-    if any(node.draws for side in sides for node in side.forward):
-        raise RecordingError(
-            "a compiled function differentiates cond() with a branch that draws random numbers; draw them before, and "
-            "pass them as operands"
-        )
+    for side in sides:
+        refuse_draws(side.forward)
     one = sides[0]
     results = _choose(sides, chosen, [side.outputs() for side in sides])
     places = [k for k in range(len(results)) if any(side.left[k].root is not None for side in sides)]

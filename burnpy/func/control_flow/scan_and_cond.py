@@ -10,7 +10,7 @@ from burnpy.autodiff.tools.checkpoint import checkpoint
 from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeError
 from burnpy.func.control_flow.batched_loops import chosen_branches, is_under_vmap, looped_scan, looped_while, next_state
 from burnpy.func.control_flow.nested_calls import recorder_of
-from burnpy.func.control_flow.recorded_branches import recorded_cond
+from burnpy.func.control_flow.recorded_branches import recorded_cond, refuse_draws
 from burnpy.func.control_flow.recorded_scans import is_recorded
 from burnpy.func.pytree import Structure, describe_tree, flatten, kept, loop_function, paths, tensor_leaves
 from burnpy.func.user_functions import base_for
@@ -211,10 +211,10 @@ def cond(
     """Call ``true_f(*operands)`` if the predicate is True, else ``false_f(*operands)``.
 
     As ``jax.lax.cond``. In a function that is `compiled` both functions are recorded, and each replay runs one of them,
-    by the value that the predicate has then; its gradient runs the chosen one again. What an operation refuses for its
-    values, such as a singular matrix, is an error only where the function runs. Otherwise only the chosen one is
-    called, and the results are not compared: the other one may be invalid for these values, or call itself, and to
-    record two operations takes eight times as long as the choice. Compile the function to compare both.
+    by the value that the predicate has then; its gradient runs the chosen one again, and second derivatives run both.
+    What an operation refuses for its values, such as a singular matrix, is an error only where the function runs.
+    In eager mode only the chosen one is called, and the results are not compared: the other one may be invalid for
+    these values, or call itself, and to record two operations takes eight times as long as the choice.
 
     Under `vmap`, with a predicate that differs between examples, both are called with all examples, and each example
     gets the result of its own; what the other one computes does not affect its gradient, by the operands and by tensors
@@ -230,7 +230,7 @@ def cond(
         KindError: the predicate is not a bool, or an argument is not a function.
         ShapeError: the predicate has several elements; or, where both are called, the results have other shapes.
         ArgumentError, DTypeError: where both are called, the results have other structures, or dtypes.
-        RecordingError: in a compiled function, it is differentiated twice, or a branch draws random numbers.
+        RecordingError: in a compiled function, a branch of a cond that is differentiated draws random numbers.
 
     >>> from burnpy import compiled
     >>> @compiled
@@ -246,8 +246,10 @@ def cond(
     _checked_bool("cond", "predicate", predicate)
     leaves, structure = flatten(operands, whole=True)
     tensors = [leaf for leaf in leaves if isinstance(leaf, TensorBase)]
-    is_recorded = recorder_of(base_for("cond", (predicate, *tensors))) is not None
-    for_each = differs_between_examples(predicate) or (is_recorded and any(map(is_under_vmap, (predicate, *tensors))))
+    recorder = recorder_of(base_for("cond", (predicate, *tensors)))
+    for_each = differs_between_examples(predicate) or (
+        recorder is not None and any(map(is_under_vmap, (predicate, *tensors)))
+    )
     if not for_each and recorder_of(predicate._device) is None:
         return (true_f if predicate.item() else false_f)(*operands)
     results: list[tuple[list[TensorBase[Any]], Structure]] = []
@@ -261,11 +263,15 @@ def cond(
 
         return flat
 
-    if for_each:
+    outs = None
+    if not for_each:
+        operand_leaves, of_operands = tensor_leaves("cond", "operands", operands)
+        outs = recorded_cond(predicate, [branch(true_f), branch(false_f)], list(operand_leaves), of_operands)
+    if outs is None:
+        earlier = 0 if recorder is None else len(recorder.recording.nodes)
         outs = chosen_branches(predicate, branch, (true_f, false_f), leaves, structure)
-    else:
-        operand_leaves, structure = tensor_leaves("cond", "operands", operands)
-        outs = recorded_cond(predicate, [branch(true_f), branch(false_f)], list(operand_leaves), structure)
+        if recorder is not None and not for_each:
+            refuse_draws(recorder.recording.nodes[earlier:])
     return results[0][1].unflatten(outs)  # type: ignore[no-any-return]  # of the functions' type
 
 
