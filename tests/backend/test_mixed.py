@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import Autodiff, Tensor, func, linalg
+from burnpy import Autodiff, Tensor, compiled, func, linalg
 from burnpy.autodiff import checkpoint, memory_report
 from burnpy.backend import Backend, Checked, Mixed, NumPy, Profiled, operations
 from burnpy.errors import DeviceError, DTypeError
-from burnpy.nn import Conv2d, Flatten, Gru, Linear, Lstm, MultiHeadAttention, Relu, Rnn, Sequential
+from burnpy.nn import Conv2d, Flatten, Gru, Linear, Lstm, Module, MultiHeadAttention, Param, Relu, Rnn, Sequential
 from burnpy.optim import Adam, GradientsParams
 from burnpy.testing.cases import ROWS
 from burnpy.testing.cases.table import Arguments
@@ -212,6 +212,36 @@ def test_memory_that_an_operation_overwrites_is_rounded_again() -> None:
     assert device.matmul(total, eye).tolist() == [[1.0, 1.0], [1.0, 1.0]]
     total = device.accumulate(total, eye)
     assert device.matmul(total, eye).tolist() == [[2.0, 1.0], [1.0, 2.0]]
+
+
+class Shifted(Module[Any]):
+    """A product, to which a weight is added, whose gradient is an operand in the backward pass."""
+
+    def __init__(self, device: Any) -> None:
+        self.factor, self.shift = (Param(Tensor.from_data(drawn((8, 8), seed=k), device=device)) for k in range(2))
+
+    def forward(self, x: Tensor[Any]) -> Tensor[Any]:
+        return self.shift.value + self.factor.value @ x
+
+
+@pytest.mark.parametrize("compiled_step", [False, True])
+def test_memory_that_a_step_overwrites_is_rounded_again(compiled_step: bool) -> None:
+    device, optim = Autodiff(Mixed(NumPy)), Adam()
+    model, x = Shifted(device), Tensor.from_data(drawn((8, 8), seed=2), device=device)
+    state = optim.init(model)
+
+    @compiled(donate=("model", "state"))
+    def step(model: Any, state: Any, x: Any) -> Any:
+        return optim.pure_step(0.1, model, model(x).square().mean().backward(), state)
+
+    for _ in range(3):
+        if compiled_step:
+            model, state = step(model, state, x)
+        else:
+            model = optim.step(0.1, model, model(x).square().mean().backward())
+        for weight in (model.factor.value, model.shift.value):
+            fresh = Tensor.from_data(weight.to_numpy().copy(), device=device)
+            assert (weight @ x).tolist() == (fresh @ x).tolist()
 
 
 def test_rules_of_linear_algebra_multiply_in_float32() -> None:

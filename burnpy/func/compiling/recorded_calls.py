@@ -10,6 +10,7 @@ from functools import partial
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any, NoReturn
+from weakref import getweakrefcount
 
 import numpy as np
 
@@ -377,8 +378,11 @@ class Donated:
 
 
 def unshared(arrays: list[Any], position: int) -> bool:
-    """Return whether a list holds the only reference to one of its arrays, so that it may be overwritten."""
-    return sys.getrefcount(arrays[position]) <= _REFERENCES_OF_ONE_LIST
+    """Return whether a list holds the only reference to one of its arrays, so that it may be overwritten.
+
+    A weak reference counts as well: by its identity an array is known to have been converted, as `Mixed` rounds it.
+    """
+    return sys.getrefcount(arrays[position]) <= _REFERENCES_OF_ONE_LIST and not getweakrefcount(arrays[position])
 
 
 _one = [object()]

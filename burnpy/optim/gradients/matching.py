@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import getweakrefcount
 
 from burnpy.autodiff.graph import Leaf
 from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, KindError, ShapeError, a
@@ -176,13 +177,13 @@ def absent(key: Param[Any] | str, paths: Mapping[str, str]) -> str:
 
 
 def hold_alone(grads: Any) -> bool:
-    """Return whether gradients hold the only references to their arrays."""
+    """Return whether gradients hold the only references to their arrays, strong or weak, as `Mixed` has to operands."""
     values = [*grads._values.values()]
     if values and type(values[0]) is Tensor:
         if _most_references(values) > _TWO:
             return False
         values = [x._primitive for x in values]
-    return _most_references(values) <= _TWO
+    return _most_references(values) <= _TWO and not any(map(getweakrefcount, values))
 
 
 def _most_references(objects: Sequence[Any]) -> int:
