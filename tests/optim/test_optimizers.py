@@ -152,6 +152,13 @@ def test_the_momentum_of_nadam_does_not_depend_on_the_steps_of_others() -> None:
     assert trained() == trained() == pytest.approx([0.813768692631, -2.027999530832], rel=0, abs=2e-12)
 
 
+def test_a_variance_that_is_negative_by_rounding_is_zero() -> None:
+    optim, grad, model = RmsProp(alpha=0.5, centered=True), np.linspace(0.1, 3.0, 50), vector(*[0.0] * 50)
+    for _ in range(60):
+        model = optim.step(0.1, model, gradients(model, grad.tolist()))
+    assert not model.w.value.isnan().any().item()
+
+
 def test_settings_are_shown_and_fixed() -> None:
     assert repr(Adam(eps=1e-6)) == (
         "Adam(weight_decay=0.0, maximize=False, groups=(), master_weights=False, betas=(0.9, 0.999), eps=1e-06, "

@@ -196,7 +196,7 @@ def rmsprop_momentum_step(
     square = mean_square(b, square, grad, alpha, share)
     if centered:
         average = lerp(b, average, grad, share)
-        scale = b.sqrt(b.sub(square, b.square(average)))
+        scale = b.sqrt(b.clamp(b.sub(square, b.square(average)), 0.0, None))  # below 0 by rounding alone
     else:
         average = b.add(average, 0.0)
         scale = b.sqrt(square)
