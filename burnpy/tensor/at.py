@@ -33,6 +33,11 @@ _OTHER_NAMES = {
 """For JAX's names of updates: what to write."""
 
 
+_OPERATIONS = {"add": "add", "mul": "mul", "min": "minimum", "max": "maximum"}
+_REDUCTIONS = {"mul": "prod", "min": "amin", "max": "amax"}
+"""The operations that combine elements with values, and with several values of one place."""
+
+
 class At(Generic[X, B]):
     """The object ``x.at``, which is indexed like x."""
 
@@ -42,6 +47,10 @@ class At(Generic[X, B]):
         self._x = x
 
     def __getitem__(self, key: Index[B]) -> AtIndex[X]:
+        mask: Any = key
+        of_bools = isinstance(mask, TensorBase) and mask.kind == "bool" and mask.ndim
+        if of_bools and self._x.shape[: mask.ndim] == mask.shape:
+            return AtMask(self._x, mask)
         return AtIndex(self._x, key)
 
     if not TYPE_CHECKING:  # type checkers reject it
@@ -91,54 +100,45 @@ class AtIndex(Generic[X]):
     @explained
     def set(self, value: X | float) -> X:
         """Return a copy of x with ``x[key]`` set to ``value``."""
-        self = self._beside(value, "set")
-        indexed, b = self._indexed, self._x._backend
-        new = self._value("set", value)
-        if indexed is None:
-            out: X = self._x._like(b.slice_scatter(self._x._primitive, self._basic or (), new))
-            return out
-        flat = flattened(b, self.checked_part, indexed)
-        return self._back(b.index_put(flat, indexed.dim, indexed.index, self._spread(new)))
+        return self._updated("set", value)
 
     @explained
     def add(self, value: X | float) -> X:
         """Return a copy of x with ``value`` added to ``x[key]``; if the key repeats an element, all values are
         added.
         """
-        self._need_numbers("add")
-        self = self._beside(value, "add")
-        indexed, b = self._indexed, self._x._backend
-        new = self._value("add", value)
-        if indexed is None:
-            return self._back(b.add(self.checked_part, new))
-        flat = flattened(b, self.checked_part, indexed)
-        return self._back(b.index_add(flat, indexed.dim, indexed.index, self._spread(new)))
+        return self._updated("add", value)
 
     @explained
     def mul(self, value: X | float) -> X:
         """Return a copy of x with ``x[key]`` multiplied by ``value``."""
-        return self._reduced("mul", "mul", "prod", value)
+        return self._updated("mul", value)
 
     @explained
     def min(self, value: X | float) -> X:
         """Return a copy of x with the minimum of ``x[key]`` and ``value``; the gradient is split evenly among ties."""
-        return self._reduced("min", "minimum", "amin", value)
+        return self._updated("min", value)
 
     @explained
     def max(self, value: X | float) -> X:
         """Return a copy of x with the maximum of ``x[key]`` and ``value``; the gradient is split evenly among ties."""
-        return self._reduced("max", "maximum", "amax", value)
+        return self._updated("max", value)
 
-    def _reduced(self, name: str, operation: str, reduce: str, value: Any) -> X:
-        """Return a copy of x with a binary operation applied to ``x[key]``, or the reduction if the key is indices."""
+    def _updated(self, name: str, value: Any) -> X:
+        """Return a copy of x with ``x[key]`` updated by the method of a name."""
         self._need_numbers(name)
         self = self._beside(value, name)
         indexed, b = self._indexed, self._x._backend
         new = self._value(name, value)
         if indexed is None:
-            return self._back(getattr(b, operation)(self.checked_part, new))
-        flat = flattened(b, self.checked_part, indexed)
-        return self._back(b.index_reduce(flat, indexed.dim, indexed.index, self._spread(new), reduce))
+            if name == "set":
+                return self._x._like(b.slice_scatter(self._x._primitive, self._basic or (), new))  # type: ignore[no-any-return]  # of that class
+            return self._back(getattr(b, _OPERATIONS[name])(self.checked_part, new))
+        flat, new = flattened(b, self.checked_part, indexed), self._spread(new)
+        if name in _REDUCTIONS:
+            return self._back(b.index_reduce(flat, indexed.dim, indexed.index, new, _REDUCTIONS[name]))
+        write = b.index_put if name == "set" else b.index_add
+        return self._back(write(flat, indexed.dim, indexed.index, new))
 
     def _beside(self, value: Any, name: str) -> Self:
         """Return this object with x lifted to the device of ``value`` if that is a level above x's."""
@@ -199,8 +199,42 @@ class AtIndex(Generic[X]):
         return out
 
     def _need_numbers(self, name: str) -> None:
-        if self._x.kind == "bool":
+        if self._x.kind == "bool" and name != "set":
             raise KindError(f"at[...].{name}() got a BoolTensor; it has .set(), and &, | and ^")
+
+
+class AtMask(AtIndex[X]):
+    """The object ``x.at[mask]``. One value for all elements of the mask needs no indices, which `vmap` and compiled
+    functions do not have.
+    """
+
+    __slots__ = ("_mask",)
+
+    def __init__(self, x: X, mask: TensorBase[Any]) -> None:
+        self._x: Any = x
+        self._mask: Any = mask
+
+    @property
+    def _shape(self) -> Shape:
+        """The shape of ``x[key]`` without its first dimension."""
+        shape: Shape = self._x.shape
+        return shape[self._mask.ndim :]
+
+    def _updated(self, name: str, value: Any) -> X:
+        values = [value] if isinstance(value, TensorBase) else []
+        rest = self._shape
+        if any(broadcast_shape(v.shape, rest) != rest for v in values):
+            index: AtIndex[X] = AtIndex(self._x, self._mask)
+            return index._updated(name, value)
+        self._need_numbers(name)
+        x, mask = together(f"at[...].{name}", self._x, self._mask, *values)[:2]
+        new, b, old = AtMask(x, mask)._value(name, value), x._backend, x._primitive
+        chosen = x._device.discrete.reshape(mask._primitive, (*mask.shape, *[1] * len(rest)))
+        if name == "mul":  # where x stays, an infinite value would have a gradient of 0 · ∞
+            out = b.mul(old, b.where(chosen, new, 1))
+        else:
+            out = b.where(chosen, new if name == "set" else getattr(b, _OPERATIONS[name])(old, new), old)
+        return x._like(out)  # type: ignore[no-any-return]  # of x's class
 
 
 class SliceUpdates(TensorBase[B]):

@@ -231,7 +231,9 @@ def _shrunk(b: Any, x: Float, limit: float) -> tuple[Float]:
     return (b.where(b.discrete.bitwise_not(b.le(b.abs(x), limit)), x, 0.0),)
 
 
-def _difference_of_logarithms(b: Any, x: Float) -> tuple[Float]:
+def _logit(b: Any, x: Float) -> tuple[Float]:
+    fits = b.discrete.bitwise_and(b.ge(x, 0.0), b.le(x, 1.0))
+    x = b.mul(x, b.where(fits, b.full((), 1.0, x.dtype), math.nan))  # the derivatives of both terms are finite outside
     return (b.sub(b.log(x), b.log1p(b.neg(x))),)
 
 
@@ -295,7 +297,7 @@ class Elementary(TensorBase[B]):
             if not 0.0 <= number(self, eps, "logit") <= 0.5:
                 raise ArgumentError(f"logit() got eps={describe(eps)}; give a number from 0 to 0.5, or None")
             x = b.clamp(x, eps, 1.0 - eps)
-        (out,) = b.fused(_difference_of_logarithms, (x,))
+        (out,) = b.fused(_logit, (x,))
         return self._like(out)
 
     def polygamma(self, n: int) -> Self:

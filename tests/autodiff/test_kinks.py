@@ -259,6 +259,7 @@ ROWS: list[tuple[str, F, list[Any], list[list[float]]]] = [
     ("nan_to_num", lambda x: x.nan_to_num(), [[NAN, INF, -INF, 1.0]], [[0, 0, 0, 1]]),
     ("logit at 0", lambda x: x.logit(), [[0.0, 0.5]], [[INF, 4]]),
     ("logit at 1", lambda x: x.logit(), [[1.0, 0.5]], [[INF, 4]]),
+    ("logit outside", lambda x: x.logit(), [[-0.5, 0.5, 1.5]], [[NAN, 4, NAN]]),
     ("logit at the bounds of eps", lambda x: x.logit(0.25), [[0.25, 0.75, 0.0]], [[16 / 3, 16 / 3, 0]]),
     ("relu6 at its kinks", functional.relu6, [[0.0, 6.0, 3.0, NAN]], [[0, 0, 1, 1]]),
     ("hardtanh at its kinks", functional.hardtanh, [[-1.0, 1.0, 0.0]], [[0, 0, 1]]),

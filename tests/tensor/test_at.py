@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burnpy import Autodiff, BoolTensor, IntTensor, Tensor
+from burnpy import Autodiff, BoolTensor, IntTensor, Tensor, compiled, func
 from burnpy.autodiff import Forward
 from burnpy.backend import Backend, NumPy
 from burnpy.tensor.tensor_base import new_tensor
@@ -71,6 +71,36 @@ def test_values_and_gradients(key: Any, name: str) -> None:
             changed = assigned(name, key, values, moved) if leaf is x else assigned(name, key, moved)
             slope = (weights * (changed - out.to_numpy())).sum() / step
             assert (grads[leaf][at].item() if leaf in grads else 0.0) == pytest.approx(slope, abs=1e-5)
+
+
+@every_row("name", COMBINE)
+def test_one_value_for_a_mask(name: str) -> None:
+    """It needs no indices, so that the mask may differ between the examples of vmap, or be of a compiled function."""
+    x, v = Tensor[NumPy].from_data(A), Tensor[NumPy].from_data([9.0, 2.5, -1.0, 7.0])
+
+    def update(x: Any, value: Any, mask: Any = None) -> Any:
+        return getattr(x.at[x > 6 if mask is None else mask], name)(value)
+
+    for value in (2.5, v[1]):
+        wanted = assigned(name, A > 6, np.array(2.5))
+        assert (
+            update(x, value).tolist() == func.vmap(lambda row, v=value: update(row, v))(x).tolist() == wanted.tolist()
+        )
+        assert compiled(update)(x, value).tolist() == wanted.tolist()
+    rows = BoolTensor[NumPy].from_data([True, False, True])
+    assert update(x, v, rows).tolist() == assigned(name, A[:, 1] != 6, v.to_numpy()).tolist()
+    assert update(x.to_dtype("float32"), v[0]).dtype == np.float32
+    found = func.grad(lambda pair: (update(pair[0], pair[1]) * x).sum())((x, v[1]))
+    some = A[A > 6]
+    of_x, of_v = {"set": (0.0, some.sum()), "add": (some, some.sum()), "mul": (2.5 * some, some @ some)}.get(
+        name, (0.0, some.sum()) if name == "min" else (some, 0.0)
+    )
+    expected = A.copy()
+    expected[A > 6] = of_x
+    assert found[0].tolist() == expected.tolist()
+    assert found[1].item() == of_v
+    infinite = func.grad(lambda x: getattr(x.at[x > 6], name)(np.inf)[0].sum())(x)
+    assert infinite[0].tolist() == [1.0] * 4
 
 
 def test_values_broadcast_and_are_cast() -> None:
