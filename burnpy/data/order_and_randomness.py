@@ -122,7 +122,10 @@ class BatchRandom(metaclass=Explaining):
         out = self._filled("uniform", "random", shape, dtype)
         out *= high - low
         out += low
-        return out.astype(dtype, copy=False)
+        out = out.astype(dtype, copy=False)
+        if high > low:  # rounding must not reach high
+            np.minimum(out, np.nextafter(out.dtype.type(high), out.dtype.type(low)), out=out)
+        return out
 
     def normal(
         self, mean: float = 0.0, std: float = 1.0, shape: tuple[int, ...] = (), dtype: DTypeLike = np.float32

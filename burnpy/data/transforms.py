@@ -147,13 +147,13 @@ class ColourJitter(ImageTransform):
 
     def images(self, x: NDArray[Any], rng: BatchRandom) -> NDArray[Any]:
         """Return the images in other colours."""
-        if x.dtype.kind != "f" and x.dtype != np.uint8:
+        if kind_of(x.dtype) != "float" and x.dtype != np.uint8:
             raise DTypeError(f"ColourJitter() got images of {x.dtype}; expected floats and uint8")
         if self.saturation and x.shape[1] != 3:
             raise ShapeError(f"ColourJitter() cannot change the saturation of {x.shape[1]} channels; expected 3")
         factors = 1 + rng.uniform(-1.0, 1.0, (3,)) * np.array([self.brightness, self.contrast, self.saturation], "f4")
         brightness, contrast, saturation = factors.astype("f4").T[:, :, None, None, None]
-        out: NDArray[Any] = x.astype(np.float32 if x.dtype == np.uint8 else x.dtype)
+        out: NDArray[Any] = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
         out *= brightness.astype(out.dtype)
         if self.contrast:
             mean = out.mean(axis=(1, 2, 3), keepdims=True)
@@ -163,7 +163,7 @@ class ColourJitter(ImageTransform):
             out = grey + (out - grey) * saturation.astype(out.dtype)
         if x.dtype == np.uint8:
             return np.asarray(np.rint(np.clip(out, 0, 255)), np.uint8)
-        return np.clip(out, 0, self.high, out=out)
+        return np.clip(out, 0, self.high, out=out).astype(x.dtype, copy=False)
 
 
 @dataclass(frozen=True)
@@ -415,9 +415,9 @@ class Mixup(metaclass=Explaining):
         """Return the columns with mixed samples."""
         x = column_of(columns, self.column, "Mixup()", rng)
         y = column_of(columns, self.labels, "Mixup()", rng, "labels")
-        if x.dtype.kind != "f":
+        if kind_of(x.dtype) != "float":
             raise DTypeError(f"Mixup() got {self.column} of {x.dtype}; it mixes floats, so normalize before")
-        if y.dtype.kind != "f":
+        if kind_of(y.dtype) != "float":
             y = self._weights(y)
         share = rng.beta(self.alpha, self.alpha)
         share = np.maximum(share, 1 - share)

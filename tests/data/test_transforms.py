@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from burnpy.backend import NumPy
 from burnpy.data import ArrayDataset, BatchRandom, Loader, Transform, collate
@@ -28,7 +29,7 @@ EACH = [
     Cutout(3),
     Normalize([0.5] * 3, [0.2] * 3),
 ]
-DTYPES: list[Any] = [np.float32, np.float64, np.uint8]
+DTYPES: list[Any] = [np.float32, np.float64, np.uint8, np.float16, bfloat16]
 
 
 def rng(samples: Any) -> BatchRandom:
@@ -152,6 +153,8 @@ def test_mixup() -> None:
         assert set(found) - {k}  # x is on the line to another sample
     again = Mixup(1.0)({"x": IMAGES, "y": np.eye(4)[labels]}, rng(range(40)))
     assert np.allclose(again["y"], y, atol=1e-6)
+    half = Mixup(1.0)({"x": IMAGES.astype(bfloat16), "y": np.eye(4, dtype=bfloat16)[labels]}, rng(range(40)))
+    assert np.allclose(half["y"].astype("f4"), y, atol=1e-2)
 
 
 @every_row(
@@ -274,7 +277,10 @@ def test_random_numbers() -> None:
     assert abs(normal.std() - 3) < 0.15
     assert set(ints.tolist()) == {-2, -1, 0, 1, 2}
     assert abs(draw.bernoulli(0.3).mean() - 0.3) < 0.05
-    assert draw.uniform(dtype=np.float16).dtype == np.float16
+    half = draw.uniform(shape=(100,), dtype=np.float16)
+    assert half.dtype == np.float16
+    assert half.max() < 1
+    assert draw.uniform(1.0, 0.0).max() <= 1
     assert draw.normal(shape=(0,)).shape == (2000, 0)
     assert not np.array_equal(draw.uniform(), draw.uniform())
     with pytest.raises(ArgumentError, match="low=3 and high=3"):
