@@ -9,8 +9,10 @@ from burnpy_array.fourier import ArrayFourier
 from burnpy_array.indexing import ArrayIndexing
 from burnpy_array.linalg import ArrayLinalg, ArrayMatmul, ArrayNorms
 from burnpy_array.normalization import ArrayNormalization
+from burnpy_array.ordering import ArrayOrdering
 from burnpy_array.pointwise import ArrayArithmetic, ArrayComplex, ArrayElementary, ArrayFused, ArrayUnary
-from burnpy_array.reduction import ArrayOrdering, ArrayReduction
+from burnpy_array.reduction import ArrayReduction
+from burnpy_array.scans import ArrayScans
 from burnpy_array.shape import ArrayCreation, ArrayShape
 
 
@@ -27,6 +29,7 @@ class ArrayBackend(
     ArrayShape,
     ArrayIndexing,
     ArrayOrdering,
+    ArrayScans,
     ArrayConvolution,
     ArrayMatmul,
     ArrayNormalization,

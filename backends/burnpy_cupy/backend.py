@@ -41,6 +41,7 @@ from burnpy_cupy.kernels.random import RANDOM, CuPyRandom
 from burnpy_cupy.kernels.recurrence import CuPyRecurrence
 from burnpy_cupy.kernels.recurrence_kernels import PERSISTENT, RECURRENCE
 from burnpy_cupy.kernels.reduction import CuPyReduction
+from burnpy_cupy.kernels.scans import CuPyScans
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
 from burnpy_cupy.number_formulas import HOST_NUMBERS, HostValues
 from burnpy_cupy.plans import CuPyExecutor
@@ -68,6 +69,7 @@ class CuPy(
     CuPyRandom,
     CuPyRecurrence,
     CuPyReduction,
+    CuPyScans,
     CuPyShape,
     CuPyForeach,
 ):

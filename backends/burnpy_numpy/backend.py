@@ -22,13 +22,14 @@ from burnpy_numpy.losses import NumPyLosses
 from burnpy_numpy.matmul import NumPyMatmul, NumPyQuantization
 from burnpy_numpy.normalization import NumPyNormalization
 from burnpy_numpy.numpy_calls import constant, quietly, run
-from burnpy_numpy.ordering import NumPyOrdering, NumPyScans
+from burnpy_numpy.ordering import NumPyOrdering
 from burnpy_numpy.pointwise import NumPyPointwise, fast_methods
 from burnpy_numpy.pooling import NumPyPooling
 from burnpy_numpy.programs import NumPyForeach, NumPyPrograms
 from burnpy_numpy.recurrence import NumPyRecurrence
 from burnpy_numpy.reduction import NumPyReduction
 from burnpy_numpy.resampling import NumPyResampling
+from burnpy_numpy.scans import NumPyScans
 from burnpy_numpy.shape import NumPyPadding, NumPyShape
 from burnpy_numpy.special import NumPyRandom, NumPySpecial
 

@@ -24,7 +24,7 @@ from burnpy.backend.operations.linalg import LinearAlgebra
 from burnpy.backend.operations.losses import CtcLoss, Losses
 from burnpy.backend.operations.matmul import MatrixProducts, Quantization
 from burnpy.backend.operations.normalization import Normalization
-from burnpy.backend.operations.ordering import Ordering, Scans
+from burnpy.backend.operations.ordering import Ordering
 from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Integers, Unary
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Lists, Programs
@@ -32,6 +32,7 @@ from burnpy.backend.operations.random import Dropout, Random
 from burnpy.backend.operations.recurrence import Recurrence
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.resampling import Resampling
+from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Creation, Padding, Shaping
 from burnpy.backend.operations.softmax import Softmax
 from burnpy.backend.operations.special import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self, overload
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.backend.operations.ordering import part
+from burnpy.backend.operations.shape import part
 from burnpy.backend.primitives import Dims
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dim_checks import ALL, DimsLike, dim_of, distinct, integer, integers

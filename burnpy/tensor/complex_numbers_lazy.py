@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from burnpy.backend.dtypes import complex128, complex_dtype, part_dtype
 from burnpy.backend.errors import KindError, ShapeError
-from burnpy.backend.operations.ordering import prefix
+from burnpy.backend.operations.scans import prefix
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dim_checks import DimsLike, along, integer, shaped
 from burnpy.tensor.distances import renormed

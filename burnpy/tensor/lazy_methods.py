@@ -25,17 +25,18 @@ if TYPE_CHECKING:
     from burnpy.tensor.pointwise_lazy import Combining, Elementary, FloatParts
     from burnpy.tensor.random import RandomFactories, RandomIntFactories, RandomLike
     from burnpy.tensor.sampling import DistributionFactories, Random
+    from burnpy.tensor.scans import RunningExtremes, RunningLogarithms, Scans
     from burnpy.tensor.scattering import Scattering
     from burnpy.tensor.shape_lazy import Rearranging, Repeating
-    from burnpy.tensor.statistics import Counting, CumulativeProducts, FloatStatistics, NumberStatistics
+    from burnpy.tensor.statistics import Counting, FloatStatistics, NumberStatistics
     from burnpy.tensor.unique import Unique
 
 __all__ = [
-    "AnalyticFunctions", "Combining", "ComplexFunctions", "Counting", "CumulativeProducts", "Diagonals", "Differences",
+    "AnalyticFunctions", "Combining", "ComplexFunctions", "Counting", "Diagonals", "Differences",
     "DistributionFactories", "Elementary", "FloatFunctions", "FloatParts", "FloatStatistics", "Gathering", "Histograms",
     "IntCounting", "IntFunctions", "Matrices", "Norms", "NumberFunctions", "NumberStatistics", "Ordering",
     "ProductSums", "Products", "Random", "RandomFactories", "RandomIntFactories", "RandomLike", "Ranking",
-    "Rearranging", "Repeating", "Scattering", "SliceUpdates", "Unique",
+    "Rearranging", "Repeating", "RunningExtremes", "RunningLogarithms", "Scans", "Scattering", "SliceUpdates", "Unique",
 ]  # fmt: skip
 
 METHODS = {
@@ -53,7 +54,7 @@ METHODS = {
     "linalg.Products": "_both _product bmm cross dot kron mm mv outer",
     "linalg.ProductSums": "addbmm addmm addmv addr baddbmm",
     "linalg.Matrices": "det inverse logdet matrix_exp matrix_power slogdet",
-    "ordering.Ordering": "aminmax argsort cummax cummin mode msort sort",
+    "ordering.Ordering": "aminmax argsort mode msort sort",
     "ordering.Ranking": "kthvalue topk",
     "pointwise_declared.FloatFunctions": (
         "atan2 copysign digamma erfc erfinv hypot i0 igamma igammac lgamma logaddexp logaddexp2 nextafter sinc trunc "
@@ -70,6 +71,9 @@ METHODS = {
     "random.RandomLike": "normal_like uniform_like",
     "sampling.DistributionFactories": "beta binomial dirichlet gamma poisson student_t",
     "sampling.Random": "bernoulli categorical multinomial",
+    "scans.Scans": "cumprod cumsum",
+    "scans.RunningExtremes": "cummax cummin",
+    "scans.RunningLogarithms": "logcumsumexp",
     "scattering.Scattering": (
         "_back _need_numbers _place _slices index_add index_copy index_fill index_reduce masked_fill masked_scatter "
         "scatter scatter_add scatter_reduce"
@@ -80,9 +84,8 @@ METHODS = {
     ),
     "shape_lazy.Repeating": "_interleaved _repeated repeat repeat_interleave tile",
     "statistics.Counting": "count_nonzero",
-    "statistics.CumulativeProducts": "cumprod",
     "statistics.NumberStatistics": "_middle corrcoef cov median nanmedian nansum",
-    "statistics.FloatStatistics": "logcumsumexp nanmean nanquantile quantile",
+    "statistics.FloatStatistics": "nanmean nanquantile quantile",
     "unique.Unique": "unique unique_consecutive",
 }
 """The names of the methods, with spaces between them, by class, as ``"module.Class"``."""

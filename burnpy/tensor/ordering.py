@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, overload
 
 from burnpy.backend.dtypes import int32, int64
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
-from burnpy.backend.operations.ordering import part
+from burnpy.backend.operations.shape import part
 from burnpy.backend.primitives import Int, Number, Value
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.dim_checks import ALL, along, dim_of, integer, scalar_dim, shaped
@@ -77,28 +77,6 @@ class Ordering(TensorBase[B]):
             x._need_elements((a.dim,), "mode")
         index = mode_index(x._backend, a.primitive, a.dim)
         values, indices = element_at(x, a.primitive, a.dim, index, keepdim)
-        return Selection(in_kind_of(self, values), indices)
-
-    def cummax(self, dim: int) -> Selection[Self, IntTensor[B]]:
-        """Return the largest element along ``dim`` up to each one, and its index: of equal ones the last. NaN
-        propagates.
-
-        >>> values, indices = Tensor[NumPy].from_data([1.0, 3.0, 2.0]).cummax(0)
-        >>> values.tolist(), indices.tolist()
-        ([1.0, 3.0, 3.0], [0, 1, 1])
-        """
-        x = as_numbers(self)
-        a = along(x, dim, "cummax")
-        values, indices = selection_of(x, *x._backend.cummax(a.primitive, a.dim))
-        return Selection(in_kind_of(self, values), indices)
-
-    def cummin(self, dim: int) -> Selection[Self, IntTensor[B]]:
-        """Return the smallest element along ``dim`` up to each one, and its index: of equal ones the last. NaN
-        propagates.
-        """
-        x = as_numbers(self)
-        a = along(x, dim, "cummin")
-        values, indices = selection_of(x, *x._backend.cummin(a.primitive, a.dim))
         return Selection(in_kind_of(self, values), indices)
 
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes[Self]:

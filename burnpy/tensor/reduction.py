@@ -68,23 +68,6 @@ class Sums(TensorBase[B]):
         """
         ...
 
-    def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
-        """Return the cumulative sum along ``dim``. Ints are summed in int64; ``dtype`` is as for `sum`.
-
-        >>> IntTensor[NumPy].from_data([[1, 2, 3], [4, 5, 6]]).cumsum(dim=1).tolist()
-        [[1, 3, 6], [4, 9, 15]]
-        """
-        wide = None if dtype is None else dtype_of(dtype, self.kind)
-        backend, primitive = self._backend, self._primitive
-        if wide is not None:
-            primitive = backend.cast(primitive, wide)
-        if primitive.shape:
-            out = backend.cumsum(primitive, dim_of(dim, len(primitive.shape), "cumsum"))
-        else:
-            scalar_dim(dim, "cumsum")
-            out = backend.sum(primitive, (), False)
-        return self._like(out if wide is None else backend.cast(out, wide))
-
     def any(self, dim: DimsLike = None, keepdim: bool = False) -> BoolTensor[B]:
         """Return a `BoolTensor` that is True if any element over ``dim`` is not 0."""
         return self._bool(self._backend.to_bool(self._primitive)).any(dim, keepdim)

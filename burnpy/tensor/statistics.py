@@ -1,4 +1,4 @@
-"""Statistics: counts, sums and means that skip NaN, scans, variances, medians, quantiles and covariances."""
+"""Statistics: counts, sums and means that skip NaN, variances, medians, quantiles and covariances."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from burnpy.backend.errors import ArgumentError, DTypeError, KindError, ShapeErr
 from burnpy.backend.operations.complex_numbers import zeros_like
 from burnpy.backend.primitives import Float, Int, Number, Shape
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.dim_checks import ALL, DimsLike, along, dims_of, integer, shaped
+from burnpy.tensor.dim_checks import ALL, DimsLike, along, dims_of, integer
 from burnpy.tensor.operand_checks import need_floats, refuse_unless, together
 from burnpy.tensor.ordering import element_at
 from burnpy.tensor.reduction import FloatReductions, NumberReductions, Selection
@@ -36,25 +36,6 @@ class Counting(TensorBase[B]):
         dims = dims_of(dim, self.ndim, "count_nonzero")
         truth = self._primitive if self.kind == "bool" else self._backend.to_bool(self._primitive)
         return self._int(self._device.discrete.sum(truth, dims, False))
-
-
-class CumulativeProducts(TensorBase[B]):
-    """Products of the elements up to each."""
-
-    __slots__ = ()
-
-    def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
-        """Return the cumulative product along ``dim``. Ints are multiplied in int64; ``dtype`` is as for `sum`.
-
-        Gradients are exact where elements are 0.
-
-        >>> Tensor[NumPy].from_data([2.0, 3.0, 4.0]).cumprod(0).tolist()
-        [2.0, 6.0, 24.0]
-        """
-        x = self if dtype is None else self.to_dtype(dtype)  # type: ignore[attr-defined]  # a method of both kinds
-        a = along(x, dim, "cumprod")
-        out = self._like(shaped(self._backend, self._backend.cumprod(a.primitive, a.dim), self.shape))
-        return out if dtype is None else out.to_dtype(dtype)  # type: ignore[attr-defined]  # as above
 
 
 class NumberStatistics(NumberReductions[B]):
@@ -174,15 +155,6 @@ class FloatStatistics(FloatReductions[B]):
         counts = self._device.discrete.sum(b.eq(x, x), dims, keepdim)
         mean = b.div(total._primitive, b.to_float(counts, total.dtype))
         return self._like(mean if wide is dtype else b.cast(mean, x.dtype))
-
-    def logcumsumexp(self, dim: int) -> Self:
-        """Return the cumulative log(sum(exp(x))) along ``dim``, without overflow.
-
-        >>> Tensor[NumPy].from_data([1000.0, -1000.0]).logcumsumexp(0).tolist()
-        [1000.0, 1000.0]
-        """
-        a = along(self, dim, "logcumsumexp")
-        return self._like(shaped(self._backend, self._backend.logcumsumexp(a.primitive, a.dim), self.shape))
 
     def quantile(
         self,

@@ -32,6 +32,7 @@ from burnpy_cupy.kernels.pointwise import CuPyArithmetic
 from burnpy_cupy.kernels.pooling import CuPyPooling
 from burnpy_cupy.kernels.recurrence import CuPyRecurrence
 from burnpy_cupy.kernels.reduction import CuPyReduction
+from burnpy_cupy.kernels.scans import CuPyScans
 
 Record = tuple[str, int | None, tuple[str, ...]]
 """A dotted name in cupy; how many positional arguments it was called with, None if it was only read; its keywords."""
@@ -308,7 +309,7 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     `tests/hostcuda` runs those.
     """
-    convolutions, indexed = (CuPyConvolution, CuPyPooling), (CuPyIndexing, CuPyOrdering, CuPyQuantization)
+    convolutions, indexed = (CuPyConvolution, CuPyPooling), (CuPyIndexing, CuPyOrdering, CuPyQuantization, CuPyScans)
     monkeypatch.setattr(CuPyReduction, "_total", ArrayBackend._total)
     monkeypatch.setattr(kernel, "ElementwiseKernel", _kernel)
     replaced = {"masked_scale", "reshape"}

@@ -17,6 +17,11 @@ addmm: tensor/linalg
 einsum: tensor/einsum
 median: tensor/statistics
 topk: tensor/ordering
+cumsum: tensor/scans
+cummax: backend/operations/scans
+cumprod: burnpy_numpy/scans
+scan: burnpy_numpy/kernels/scans
+scan_source: burnpy_cupy/kernels/scans
 unique: tensor/unique
 histogram: tensor/histogram
 quantile: tensor/statistics
@@ -61,10 +66,11 @@ meant: hints/missing
 
 def test_a_guess_finds_the_feature() -> None:
     missed = []
+    sources = [path for folder in ("burnpy", "backends") for path in ROOT.joinpath(folder).rglob("*.py")]
     for line in GUESSES.split("\n")[1:-1]:
         name, guess = line.split(": ")
         definition = re.compile(rf"^\s*(?:def|class) {name}\b", re.MULTILINE)
-        files = [path for path in ROOT.joinpath("burnpy").rglob("*.py") if f"burnpy/{guess}" in path.as_posix()]
+        files = [path for path in sources if f"/{guess}" in path.as_posix()]
         if not any(definition.search(path.read_text(encoding="utf-8")) for path in files):
             missed.append(line)
     assert len(missed) <= 4, (

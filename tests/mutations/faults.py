@@ -65,7 +65,7 @@ FAULTS = (
     ),
     Fault(
         "weights of logcumsumexp come from its rounded result",
-        "burnpy/backend/operations/ordering.py",
+        "burnpy/backend/operations/scans.py",
         "own = i.where(infinite, i.exp(i.sub(x, most)), i.div(own, total))",
         "own = i.exp(i.sub(x, i.logcumsumexp(x, dim)))",
         "float32",

@@ -9,7 +9,7 @@ from typing import Any
 from burnpy.backend.dtypes import int64
 from burnpy.backend.errors import BatchedError
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.ordering import others
+from burnpy.backend.operations.scans import others
 from burnpy.backend.primitives import Bool, Dim, Float, Inexact, Int, Key, Real, Shape, Value
 from burnpy.backend.rules import (
     BATCH_SLICE,
@@ -283,7 +283,7 @@ class Indexing(OperationsBase):
 
         Duplicates are reduced together; NaN propagates. The default sorts by index, and copies no values to the CPU.
         """
-        from burnpy.backend.operations.ordering import running
+        from burnpy.backend.operations.scans import running
 
         order = self.index_order(index, x.shape[dim])
         ordered = self.discrete.index_select(index, 0, order)

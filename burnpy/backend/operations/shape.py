@@ -10,7 +10,6 @@ import numpy as np
 from burnpy.backend.dtypes import converted, int64
 from burnpy.backend.errors import ShapeError
 from burnpy.backend.operations import OperationsBase
-from burnpy.backend.operations.ordering import part
 from burnpy.backend.primitives import (
     Bool,
     Dim,
@@ -28,6 +27,11 @@ from burnpy.backend.primitives import (
 )
 from burnpy.backend.rules import BATCH_SLICE, SHIFTED, PartialGrad, add_at_slice, selected_ndim
 from burnpy.backend.schema import LINEAR, NONDIFFERENTIABLE, STRUCTURAL, derived, required
+
+
+def part(b: Any, x: Value, dim: int, start: int, stop: int) -> Value:
+    """Return the slices of x along ``dim`` from ``start`` up to ``stop``, excluded."""
+    return b.slice(x, (*(slice(None),) * dim, slice(start, stop, 1)))
 
 
 class Creation(OperationsBase):
