@@ -89,7 +89,7 @@ def test_reading_an_entry_takes_no_more_memory_than_its_size(kernels: Path) -> N
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert code is not None
-    assert peak < 5 * path.stat().st_size + 100_000
+    assert peak < 5 * path.stat().st_size + 1_000_000  # a file has a buffer, of 128 KiB in Python 3.14
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has access lists in place of modes")
