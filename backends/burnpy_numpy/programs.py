@@ -93,8 +93,10 @@ class NumPyPrograms(ArrayBackend):
     def fuses(self, xs: Sequence[Any]) -> bool:
         """Fuse arrays with one element beside others of one shape, too, which a kernel reads once."""
         large = [x for x in xs if x.size > 1]
-        usual = bool(large) and large[0].size >= LEAST and alike(large) and _one_dtype(xs)
-        return (usual or (xs[0].size >= MANY and _halves(xs))) and kernels_enabled()
+        if not large or not _one_dtype(xs):
+            return False
+        many = (large[0].size >= LEAST and alike(large)) or (large[0].size >= MANY and _halves(large))
+        return many and kernels_enabled()
 
     def executor(self) -> NumPyExecutor | None:
         if not kernels_enabled():

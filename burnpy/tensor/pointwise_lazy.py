@@ -375,6 +375,8 @@ class Elementary(TensorBase[B]):
         if not slopes.ndim:  # which does not promote x
             slopes = slopes.to_dtype(x.dtype)
         b: Any = x._backend
-        slope = b.expand(slopes._primitive, x.shape) if slopes.ndim else slopes._primitive
+        slope = slopes._primitive
+        if slopes.ndim and x.dtype.itemsize < 4:  # whose backward pass is fused for arrays of one shape alone
+            slope = b.expand(slope, x.shape)
         (out,) = b.fused(_sloped, (x._primitive, slope))
         return x._like(out)  # type: ignore[no-any-return]  # of this class

@@ -93,10 +93,13 @@ def test_prelu_learns_its_slopes() -> None:
     assert layer.valid()(x.inner()).tolist() == layer(x).tolist()
 
 
-def test_one_slope_of_prelu_is_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slopes_of_prelu_are_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
     x = Tensor[NumPy].from_data(np.linspace(-1.0, 1.0, 9000))
     monkeypatch.setattr(NumPy, "expand", None)
     np.testing.assert_array_equal(x.prelu(x[-1:] * 0.5).to_numpy(), np.where(x.to_numpy() > 0, 1.0, 0.5) * x.to_numpy())
+    images, weight = x.reshape(50, 2, 9, 10), Tensor[NumPy].from_data([0.5, 0.25], dtype="float64")
+    slopes = np.where(images.to_numpy() > 0, 1.0, [[[0.5]], [[0.25]]])
+    np.testing.assert_array_equal(images.prelu(weight).to_numpy(), slopes * images.to_numpy())
 
 
 @pytest.mark.parametrize("slope", [0.25, math.nan, math.inf, -math.inf])

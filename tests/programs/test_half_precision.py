@@ -201,3 +201,10 @@ def test_adaptive_averages_are_rounded_once(half: str) -> None:
         grad = drawn(half, 1, (2, 3, *size)).clip(-9, 9)
         wanted = D.adaptive_avg_pool2d_backward(grad.astype(np.float32), x.shape)
         same(D.adaptive_avg_pool2d_backward(grad, x.shape), wanted.astype(x.dtype))
+
+
+def test_prelu_of_16_bits_beside_one_slope_is_one_kernel() -> None:
+    x = Tensor[NumPy].from_data(np.linspace(-1.0, 1.0, 9000)).to_dtype("bfloat16")
+    slope = x[:1] * -0.5
+    assert x.prelu(slope).float().tolist() == x.float().prelu(slope.float()).to_dtype("bfloat16").float().tolist()
+    assert NumPy().fuses([x._primitive, slope.reshape(())._primitive])
