@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from burnpy.backend.errors import KindError, ShapeError
 from burnpy.distributions.distribution import Distribution, Reparametrized, register_kl
-from burnpy.distributions.formulas import computed, log_of, on_simplex, relative_entropy
+from burnpy.distributions.formulas import computed, log_of, on_simplex, relative_entropy, times_log
 from burnpy.distributions.parameters import LOGIT, Parameter, ParameterLike
 from burnpy.nn.module import rebound
 from burnpy.tensor.creation import factory_shape
@@ -77,8 +77,7 @@ class OfClasses(Distribution[B, V]):
 
     def entropy(self) -> Tensor[B]:
         """Return the entropy."""
-        logs = self._log_probs()
-        return -(self._shares() * logs.masked_fill(logs == -math.inf, 0.0)).sum(dim=-1)
+        return computed("entropy", _surprise, self._shares(), self._log_probs()).sum(dim=-1)
 
 
 class Categorical(OfClasses[B, IntTensor[B]]):
@@ -100,7 +99,12 @@ class Categorical(OfClasses[B, IntTensor[B]]):
 
     def log_prob(self, value: IntTensor[B]) -> Tensor[B]:
         """Return the logarithm of the probability of classes; -inf for an int that is not a class."""
-        found = self._of_classes("log_prob", self._log_probs(), value)
+        if vars(self)["probs"] is None:
+            found = self._of_classes("log_prob", self._log_probs(), value)
+        else:  # logarithms of these classes alone
+            wide = self._wide()
+            found = computed("log_prob", _log_share, self._of_classes("log_prob", wide, value), wide.sum(dim=-1))
+            found = found.to_dtype(self._dtype)
         return found.where((value >= 0) & (value < self.num_classes), -math.inf)
 
     def cdf(self, value: IntTensor[B]) -> Tensor[B]:
@@ -282,6 +286,10 @@ class RelaxedOneHotCategorical(OfClasses[B, Tensor[B]], Reparametrized[B]):
 
 def _log_share(b: Any, p: Float, total: Float) -> Float:
     return b.sub(log_of(b, p), b.log(total))
+
+
+def _surprise(b: Any, p: Float, log_p: Float) -> Float:
+    return b.neg(times_log(b, p, log_p))
 
 
 @register_kl(Categorical, Categorical)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,17 @@ def test_categorical() -> None:
     assert gradcheck(lambda x: d.Categorical(logits=x).log_prob(index), f64([[0.3, -1.0, 2.0]] * 2))
     for dtype in ("float64", "float16"):
         assert d.Categorical(logits=f64([0.0, -np.inf]).to_dtype(dtype)).entropy().item() == 0.0
+
+
+def test_log_prob_of_classes_takes_no_logarithms_of_all() -> None:
+    ours, classes = d.Categorical(T.uniform((400, 500), 0.1, 1.0, device=NumPy)), IntTensor[NumPy].zeros((400,))
+    ours.log_prob(classes)
+    tracemalloc.start()
+    try:
+        ours.log_prob(classes)
+        assert tracemalloc.get_traced_memory()[1] < 400 * 500 * 4
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
