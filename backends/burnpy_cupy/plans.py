@@ -87,7 +87,7 @@ class CuPyExecutor(Executor):
         kernel = self._device._program_kernel(program)
         return None if kernel is None else ProgramLaunch(self._device, kernel, geometry)
 
-    def launch(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
+    def launch(self, node: Node, values: Mapping[int, Any], bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
         """Return the launch of a product, of cross entropy, or of a formula of lists; None for others."""
         if node.name in _PRODUCTS:
             return self._product(node)

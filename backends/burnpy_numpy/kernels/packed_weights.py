@@ -56,9 +56,9 @@ class PackedWeights:
         if (id(weight), how) in self._packed:
             self._ready.setdefault(id(weight), {})[call] = value
 
-    def keeps(self, weight: Any, how: Hashable) -> bool:
+    def keeps(self, weight: Any, how: Hashable, now: bool = False) -> bool:
         """Return whether to keep the packed form of a weight: if this was called for it before, nothing changes it, and
-        there is room.
+        there is room. With ``now`` the first call is enough.
 
         In training each array is packed once for its operation and once for the gradient, and is not kept. A plan may
         overwrite an array after its kernels have read it: making it read-only then would come too late.
@@ -71,10 +71,9 @@ class PackedWeights:
         if not (base is None or isinstance(base, bytes)):
             return False
         key = id(weight), how
-        if key in self._seen:
-            return True
-        self._seen[key] = ref(weight, lambda _: self._forget(key))
-        return False
+        seen = now or key in self._seen
+        self._seen.setdefault(key, ref(weight, lambda _: self._forget(key)))
+        return seen
 
     def add(self, weight: Any, how: Hashable, packed: Any) -> None:
         """Keep the packed form of a weight for which `keeps` was true, and make the weight read-only."""
@@ -127,8 +126,9 @@ def panels_of(matrix: Any, words: Any, chunk: int, shape: tuple[int, int, int, i
     return memory
 
 
-def with_kept_panels(product: Product, b: Any) -> tuple[Product, Any]:
-    """Return a product with the panels of B that are kept, from now on or already; else as it is."""
+def with_kept_panels(product: Product, b: Any, now: bool = False) -> tuple[Product, Any]:
+    """Return a product with the panels of B that are kept, from now on or already; else as it is. With ``now`` they
+    are kept from the first call on, as a plan reads B each time."""
     call = product.sizes, id(product.kernel)
     known: tuple[Product, Any] | None = packed_weights.ready(b, call)
     if known is not None:
@@ -148,7 +148,7 @@ def with_kept_panels(product: Product, b: Any) -> tuple[Product, Any]:
     how = ("product", row == 1, lanes, together, lines)
     panels = packed_weights.find(owner, how)
     if panels is None:
-        if not packed_weights.keeps(owner, how):
+        if not packed_weights.keeps(owner, how, now):
             return product, b
         panels = panels_of(matrix, words, product.sizes[6], (-(-n // lanes), lines, lanes, together), kept)
         packed_weights.add(owner, how, panels)

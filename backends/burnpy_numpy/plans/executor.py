@@ -63,12 +63,12 @@ _MANY = 1 << 14
 _PRODUCTS = ("matmul", "matmul_nt", "matmul_tn", "linear")
 
 
-def _product(node: Node) -> NodeLaunch | None:
+def _product(node: Node, values: Mapping[int, Any]) -> NodeLaunch | None:
     """Return the launch of a product with a matrix, or of ints; None for another one, or one that OpenBLAS would
     share."""
     if node.name in INTEGER_PRODUCTS:
         ints = _integer_product(node)
-        return None if ints is None else ProductKernelLaunch(node, ints[0], windows=ints[1])
+        return None if ints is None else ProductKernelLaunch(node, ints[0], values, windows=ints[1])
     x, y = node.args[:2]
     dtype, shapes = x.dtype, (x.shape, y.shape)
     usual = all(ref.dtype == dtype for ref in refs_in(node.args)) and dtype in (float32, float64)
@@ -77,7 +77,7 @@ def _product(node: Node) -> NodeLaunch | None:
     sizes, biased = _sizes(node), node.name == "linear"
     product = _kernel_product(node, sizes)
     if product is not None:
-        return ProductKernelLaunch(node, product)
+        return ProductKernelLaunch(node, product, values)
     large = math.prod(sizes) > MAX_SINGLE_THREADED and shares_products()
     return None if biased else ProductLaunch(node, sizes, large)
 
@@ -125,9 +125,9 @@ def _integer_product(node: Node, rows: bool = False) -> tuple[Product, IntegerWi
     return (found, windows) if isinstance(found, kernels.Product) else None
 
 
-def _finished_product(node: Node, signature: Signature) -> NodeLaunch | None:
+def _finished_product(node: Node, signature: Signature, values: Mapping[int, Any]) -> NodeLaunch | None:
     """Return the launch of a product and the group that follows it; None without a kernel for both."""
-    if not isinstance(_product(node), ProductKernelLaunch) or signature.program is None:
+    if not isinstance(_product(node, {}), ProductKernelLaunch) or signature.program is None:
         return None
     ints = _integer_product(node, True) if node.name in INTEGER_PRODUCTS else None
     columns = _sizes(node)[2] if ints is None else ints[0].shape[-1]
@@ -142,7 +142,8 @@ def _finished_product(node: Node, signature: Signature) -> NodeLaunch | None:
         return None
     others = [None if ref.number == node.results.number else ref for ref in signature.arrays]
     apart = ((rows, columns), made) if made.itemsize != result.itemsize else None
-    launch = ProductKernelLaunch(node, product, following, others, None if ints is None else ints[1], apart)
+    windows = None if ints is None else ints[1]
+    launch = ProductKernelLaunch(node, product, values, following, others, windows, apart)
     launch.repeated = dict.fromkeys(signature.repeated, rows)
     return launch
 
@@ -256,10 +257,10 @@ class NumPyExecutor(Executor):
         kernel = program_kernel(program)
         return None if kernel is None else ProgramLaunch(kernel, rows, columns)
 
-    def launch(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
+    def launch(self, node: Node, values: Mapping[int, Any], bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
         """Return the launch of a node for which there is a kernel that writes into given memory; None for others."""
         if node.name in _PRODUCTS or node.name in INTEGER_PRODUCTS:
-            return _product(node)
+            return _product(node, values)
         if node.name in INDEXED:
             return _rows(node, bounds)
         if node.name in _NORMS:
@@ -289,7 +290,7 @@ class NumPyExecutor(Executor):
     ) -> NodeLaunch | None:
         """Return the launch of a convolution or a product and the group that follows it; None for others."""
         if node.name in _PRODUCTS or node.name in INTEGER_PRODUCTS:
-            return _finished_product(node, signature)
+            return _finished_product(node, signature, values)
         return finished_convolution(self._device, node, signature, values) if node.name in CONVOLUTIONS else None
 
     def activates(self, node: Node) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent
 from burnpy_numpy.kernels.launch import sum_of_rows
+from burnpy_numpy.kernels.packed_weights import with_kept_panels
 from burnpy_numpy.matmul import dot, product_into
 from burnpy_numpy.numpy_calls import quietly, run
 from burnpy_numpy.openblas import cblas
@@ -299,6 +300,7 @@ class ProductKernelLaunch(NumPyLaunch):
     Args:
         node: the product, or a convolution of ints, which is one of the weight and the windows.
         product: its description.
+        values: the primitives that are the same in each replay, by the numbers of their values.
         following: the program that follows it, if one does.
         others: the arrays of that program, None in the place of the product.
         windows: the windows of a convolution, if they are copied.
@@ -309,14 +311,18 @@ class ProductKernelLaunch(NumPyLaunch):
         self,
         node: Node,
         product: Product,
+        values: Mapping[int, Any],
         following: Following | None = None,
         others: Sequence[Ref | None] = (),
         windows: IntegerWindows | None = None,
         apart: tuple[Shape, DType] | None = None,
     ) -> None:
         given = refs_in(node.args)
-        self.operands, self._count = [*given, *(ref for ref in others if ref is not None)], len(given)
         self._convolves = node.name == "integer_conv"
+        self._panels: Any = None  # of the second matrix, if it is the same in each replay
+        if product.keeps and not self._convolves and given[1].number in values:
+            product, self._panels = with_kept_panels(product, np.ascontiguousarray(values[given.pop(1).number]), True)
+        self.operands, self._count = [*given, *(ref for ref in others if ref is not None)], len(given)
         self._product, self._following, self._others, self._windows = product, following, others, windows
         self.scratch = [((-(-product.scratch // 8),), float64), *([apart] if apart else [])]
         self._apart = apart is not None
@@ -333,7 +339,7 @@ class ProductKernelLaunch(NumPyLaunch):
 
         if self._product.keeps:  # Python looks for the panels
             return None
-        x, y, *bias = self._matrices(arrays)
+        x, y, *bias = self._matrices(arrays, self._panels)
         windows, out = self._windows, self._total(arrays, scratch)
         calls: list[KernelCall] = []
         if windows is not None:
@@ -345,9 +351,11 @@ class ProductKernelLaunch(NumPyLaunch):
         function, parts = self._product.kernel.function, self._product.parts
         return [*calls, template_call(function, *described, 0, parts, parts * self._product.each)]
 
-    def _matrices(self, arrays: Sequence[str]) -> Sequence[str]:
+    def _matrices(self, arrays: Sequence[str], panels: Any) -> Sequence[Any]:
         """Return the two matrices, and the bias if there is one; a convolution multiplies the weight by windows."""
-        return (arrays[1], arrays[0]) if self._convolves else arrays[: self._count]
+        if panels is None:
+            return (arrays[1], arrays[0]) if self._convolves else arrays[: self._count]
+        return [arrays[0], panels, *arrays[1 : self._count]]
 
     def _total(self, arrays: Sequence[str], scratch: Sequence[str]) -> str:
         """Return the memory of the product, which is the memory of the result if there is no other."""
@@ -362,7 +370,7 @@ class ProductKernelLaunch(NumPyLaunch):
 
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
         """Write the call of the threads that share it."""
-        x, y, *bias = self._matrices(arrays)
+        x, y, *bias = self._matrices(arrays, None if self._panels is None else source.bind(self._panels))
         total = self._total(arrays, scratch)
         if self._windows is not None:
             y = f"{source.bind(self._windows.run, 'f')}({arrays[0]}, {arrays[2]})"

@@ -46,9 +46,9 @@ class ProfiledExecutor:
         launch = self._inner.program(program, rows, columns)
         return self._timed(launch, program.name, _flops(program, rows, columns), given, made)
 
-    def launch(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> Any:
+    def launch(self, node: Node, values: Mapping[int, Any], bounds: Mapping[int, tuple[int, int]]) -> Any:
         """Return the launch of a node."""
-        launch = self._inner.launch(node, bounds)
+        launch = self._inner.launch(node, values, bounds)
         name = node.args[0].__name__ if node.name == "foreach" else node.name
         return self._timed(launch, name, _flops_of(node), *_metas_of(launch, node.results))
 

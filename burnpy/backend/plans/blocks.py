@@ -43,6 +43,7 @@ class Block:
         self.draws = any(node.draws for recording in recordings for node in recording.nodes)
         """True if it draws random numbers."""
         self._plans: dict[Backend, list[Plan]] = {}
+        self._loops: dict[Backend, Any] = {}  # what makes many steps in one call, of blocks that can
         self._fixed: list[dict[int, Value]] = [{} for _ in recordings]
         self._shared = [_shared(recording) for recording in recordings]
 
@@ -57,7 +58,16 @@ class Block:
 
     def fixing(self, given: Mapping[int, Value]) -> Block:
         """Return the block for one plan, in which some values are the same in each run; they are given by position."""
-        return self
+        block = copy(self)
+        block._plans, block._loops = {}, {}
+        block._fixed = [
+            {k: given[place] for k, place in enumerate(places) if place in given} for places in self._still()
+        ]
+        return block
+
+    def _still(self) -> Sequence[Sequence[int]]:
+        """Return for each recording the positions of the values of its first inputs, which no step changes."""
+        return [() for _ in self.recordings]
 
     @property
     def description(self) -> str:
@@ -113,7 +123,9 @@ class Loop(Block):
     def __init__(self, body: Recording, carried: int, sliced: int, length: int, reverse: bool) -> None:
         super().__init__([body])
         self.carried, self.sliced, self.length, self.reverse = carried, sliced, length, reverse
-        self._loops: dict[Backend, StepLoop | None] = {}
+
+    def _still(self) -> Sequence[Sequence[int]]:
+        return [range(len(self.recordings[0].inputs) - self.carried - self.sliced)]
 
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Run all steps."""
@@ -125,7 +137,7 @@ class Loop(Block):
         count = self.carried
         if device not in self._loops:
             self._loops[device] = plan.steps(count, self.sliced)
-        loop = self._loops[device]
+        loop: StepLoop | None = self._loops[device]
         if loop is not None and length >= _STEPS_OF_PYTHON:
             results, owning = loop.run(values, length, self.reverse)
             return tuple([x if k in owning else _copied(device, x) for k, x in enumerate(results)])
@@ -185,7 +197,9 @@ class WhileLoop(Block):
         self.carried, self._step = carried, step
         inputs = step.inputs[len(step.inputs) - carried :]
         self._changed = [k for k, (old, ref) in enumerate(zip(inputs, new, strict=True)) if old is not ref]
-        self._loops: dict[Backend, tuple[Plan, StepLoop] | None] = {}
+
+    def _still(self) -> Sequence[Sequence[int]]:
+        return [range(len(self._step.inputs) - self.carried)] * 2
 
     def _ahead(self, device: Backend) -> tuple[Plan, StepLoop] | None:
         """Return the plan of a step with the bool before it, and many of them as one call; None if they are not."""
@@ -195,10 +209,11 @@ class WhileLoop(Block):
             if not self.effect and all(math.prod(ref.shape) <= MOST_ELEMENTS for ref in refs):
                 new = self._step.outputs
                 whole = part(self._step, self._step.nodes, self._step.inputs, [*new, *[new[k] for k in self._changed]])
-                plan = Plan(whole, device, unroll=True)
+                plan = Plan(whole, device, unroll=True, fixed=self._fixed[1])
                 loop = plan.steps(self.carried, 0)
             self._loops[device] = None if plan is None or loop is None else (plan, loop)
-        return self._loops[device]
+        found: tuple[Plan, StepLoop] | None = self._loops[device]
+        return found
 
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Run steps while the condition holds."""
@@ -350,23 +365,14 @@ class Choice(Block):
     def run(self, device: Backend, values: Sequence[Value]) -> tuple[Value, ...]:
         """Run one of the recordings."""
         chosen = 0 if device.to_numpy(values[0]).item() else 1
-        given = [values[k] for k in self._places(chosen)]
+        given = [values[k] for k in self._still()[chosen]]
         return tuple(self._own(device, chosen, self.plans(device)[chosen](given)))
 
-    def fixing(self, given: Mapping[int, Value]) -> Block:
-        """Return the block for one plan, in which some values are the same in each run; they are given by position."""
-        block = copy(self)
-        block._plans = {}
-        block._fixed = [
-            {k: given[place] for k, place in enumerate(self._places(chosen)) if place in given} for chosen in (0, 1)
-        ]
-        return block
-
-    def _places(self, chosen: int) -> list[int]:
-        """Return the positions of the values that a recording takes."""
+    def _still(self) -> Sequence[Sequence[int]]:
         own, other = [len(recording.inputs) - self.common for recording in self.recordings]
-        first, count, end = (1, own, 1 + own + other) if chosen == 0 else (1 + own, other, 1 + own + other)
-        return [*range(first, first + count), *range(end, end + self.common)]
+        end = 1 + own + other
+        both = range(end, end + self.common)
+        return [*range(1, 1 + own), *both], [*range(1 + own, end), *both]
 
     @property
     def description(self) -> str:

@@ -208,7 +208,7 @@ def fuse_scale(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor
             both = scaled_formula(formula, position, len(lists), len(numbers))
             args = (both, tuple(scales), (*numbers, source.args[1]), flags, *how)
             new = node.with_args(args)
-            if executor.launch(new, {}) is not None:
+            if executor.launch(new, {}, {}) is not None:
                 replaced |= {id(source): None, id(node): new}
                 break
     return _with(nodes, replaced)
@@ -255,7 +255,7 @@ def fuse_slice_writes(nodes: Sequence[Node], outputs: Sequence[Ref], executor: E
             continue
         args = (*source.args, [keys[number] for number in results])
         new = source.replacement(WRITTEN[source.name], args, node.results)
-        if executor.launch(new, {}) is not None:
+        if executor.launch(new, {}, {}) is not None:
             replaced |= {id(source): None, id(node): new}
     return _with(nodes, replaced)
 
@@ -338,7 +338,7 @@ def split_bias(nodes: Sequence[Node], recording: Recording, executor: Executor) 
             (x, weight, bias), out = node.args, node.results
             product = builder.new(node, "matmul", (x, weight), out.shape, out.dtype)
             builder.write(node, "add", (product, bias), out)
-        elif node.name == "linear_backward" and executor.launch(node, {}) is None:
+        elif node.name == "linear_backward" and executor.launch(node, {}, {}) is None:
             (grad, x), (grad_weight, grad_bias) = node.args, node.results
             matrices = tuple([builder.reshaped(node, each, _rows(each.shape)) for each in (x, grad)])
             builder.write(node, "matmul_tn", matrices, grad_weight)

@@ -191,11 +191,12 @@ class Executor(Protocol):
         """Return the launch of a program for this many rows and columns; None if the backend has no kernel for it."""
         ...
 
-    def launch(self, node: Node, bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
+    def launch(self, node: Node, values: Mapping[int, Any], bounds: Mapping[int, tuple[int, int]]) -> NodeLaunch | None:
         """Return the launch of a node that is no part of a program; None if an operation computes it as well.
 
         Args:
             node: the node.
+            values: the primitives that are the same in each replay, by the numbers of their values.
             bounds: the least and the largest possible element of values of ints that were checked, by number.
         """
         ...

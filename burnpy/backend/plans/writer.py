@@ -265,7 +265,7 @@ class Writer:
         if node.name == UNROLLED:
             launch: NodeLaunch | None = node.args[0]
         else:
-            launch = None if self.executor is None else self.executor.launch(node, self._bounds)
+            launch = None if self.executor is None else self.executor.launch(node, self._values, self._bounds)
         if launch is not None:
             self.launched.add(id(node))
             self._node_launch(refs_in(node.results), launch, position, stop)

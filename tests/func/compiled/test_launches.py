@@ -248,6 +248,34 @@ def test_loops(name: str, reverse: bool) -> None:
         np.testing.assert_array_equal(x.to_numpy(), values)
 
 
+@joins
+@needs_products
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("kind", ["ints", "floats", "while"])
+def test_steps_read_panels_that_the_plan_has(kind: str, turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products with a matrix that stays are calls of compiled code in a loop, too: Python looks for no panels."""
+    n = 136 if kind == "ints" else 728
+    floats = data(n, n) * 0.01
+    w: Any = IntTensor[NumPy].from_data(rng.integers(-9, 9, (n, n)), dtype="int8") if kind == "ints" else floats
+    w = w.T if turned else w
+
+    def step(c: Any) -> Any:
+        product = functional.integer_matmul((c * 9.0).round().int("int8"), w).float() if kind == "ints" else c @ w
+        return (product * 0.01).tanh() + c * 0.5
+
+    def f(c: Any, xs: Any) -> Any:
+        if kind == "while":
+            return func.while_loop(lambda s: s[1] < 12.0, lambda s: (step(s[0]), s[1] + 1.0), (c, c.sum() * 0.0))
+        return func.scan(lambda c, x: (step(c) + x, c), c, xs)
+
+    c, xs = data(2, n), data(12, 2, n)
+    plan, expected = compiled(f), f(c, xs)
+    plan(c, xs)
+    monkeypatch.delattr("burnpy_numpy.kernels.products.products.Product.run")
+    for got, other in zip(plan(c, xs), expected, strict=True):
+        same(got, other)
+
+
 def test_two_threads_run_one_loop_at_once() -> None:
     def f(c: Any, xs: Any) -> Any:
         return func.scan(lambda c, x: ((c @ w + x).tanh(), c), c, xs)
