@@ -13,6 +13,7 @@ from burnpy.backend.plans.executor import Number
 from burnpy.backend.plans.recording import Node, refs_in
 from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.source import Source
+from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Program
 from burnpy.backend.programs.program import ELEMENTWISE
 from burnpy_numpy.convolution import has_few_windows
@@ -28,8 +29,28 @@ if TYPE_CHECKING:
 CONVOLUTIONS = ("conv2d", "conv2d_bias")
 
 
-def few_windows(device: Any, node: Node) -> FewWindowsLaunch | None:
-    """Return the launch of a convolution of one image with a few windows; None for another one."""
+def convolution(device: Any, node: Node, values: Mapping[int, Any]) -> ConvolutionLaunch | None:
+    """Return the launch of a convolution that nothing follows; None if Python has to call its kernels."""
+    planned = _few_windows(node) or _planes(node, values)
+    return None if planned is None else ConvolutionLaunch(device, node, planned)
+
+
+def _planes(node: Node, values: Mapping[int, Any]) -> Planned | None:
+    """Return a depthwise convolution whose weight is the same in each replay; None for another one."""
+    (x, *given), (*where, groups), kernels = refs_in(node.args), node.args[-4:], family_kernels("convolution.depthwise")
+    weight, *bias = [values.get(ref.number) for ref in given]
+    usual = all(ref.dtype == x.dtype for ref in given) and x.dtype in (float32, float64)
+    if kernels is None or not usual or 0 in x.shape or weight is None or (bias and bias[0] is None):
+        return None
+    like, shape = np.broadcast_to(np.empty((), dtype_of(x.dtype.name)), x.shape), node.results.shape
+    if not kernels.is_by_planes(like, weight, where, groups) or shape[3] == 1 < shape[2]:  # a column is swapped first
+        return None
+    planned: Planned | None = kernels.planned_planes(like, weight, bias[0] if bias else None, shape, where)
+    return planned and planned._replace(calls=lambda arrays, room: planned.calls([arrays[0], arrays[-1]], room))
+
+
+def _few_windows(node: Node) -> FewWindows | None:
+    """Return a convolution of one image with a few windows; None for another one."""
     (x, weight, *_), (stride, padding, dilation, groups) = refs_in(node.args), node.args[-4:]
     kernels, count = family_kernels("convolution.few_windows"), math.prod(node.results.shape[2:])
     usual = all(ref.dtype == x.dtype for ref in refs_in(node.args)) and x.dtype in (float32, float64)
@@ -42,27 +63,38 @@ def few_windows(device: Any, node: Node) -> FewWindowsLaunch | None:
     from burnpy_numpy.kernels.convolution.channel_blocks import Uncompiled
 
     try:
-        return FewWindowsLaunch(device, node, kernels.FewWindows(x.shape, weight.shape, where, number.dtype))
+        found: FewWindows = kernels.FewWindows(x.shape, weight.shape, where, number.dtype)
+        return found
     except Uncompiled:
         return None
 
 
-class FewWindowsLaunch(NumPyLaunch):
-    """A convolution of one image with a few windows.
+def _work_of(shape: Shape, weight: Shape) -> float:
+    """Return the number of elements whose work a convolution with a result and a weight of some shapes takes."""
+    from burnpy_numpy.kernels.convolution.channel_blocks import PRODUCTS
+
+    return math.prod(shape) * math.prod(weight[1:]) / PRODUCTS
+
+
+class ConvolutionLaunch(NumPyLaunch):
+    """A convolution by itself.
 
     Args:
         device: the device, a `NumPy`.
         node: the convolution.
-        windows: its description.
+        planned: its calls of kernels, given the operands and the result.
     """
 
-    def __init__(self, device: Any, node: Node, windows: FewWindows) -> None:
-        self.operands, self.scratch = refs_in(node.args), windows.scratch
-        self._operation, self._settings, self._windows = getattr(device, node.name), node.args[-4:], windows
+    def __init__(self, device: Any, node: Node, planned: Planned | FewWindows) -> None:
+        self.operands, self.scratch = refs_in(node.args), planned.scratch
+        self._operation, self._settings, self._planned = getattr(device, node.name), node.args[-4:], planned
+        self._shape = node.results.shape
+
+    def _work(self) -> float:
+        return _work_of(self._shape, self.operands[1].shape)
 
     def _calls(self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> Sequence[KernelCall]:
-        x, weight, *bias, out = arrays
-        return self._windows.calls(x, weight, bias[0] if bias else None, out, scratch[0])
+        return self._planned.calls(arrays, scratch)
 
     def write(self, source: Source, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]) -> None:
         """Write the call of the operation."""
@@ -155,9 +187,7 @@ class FinishedConvolution(NumPyLaunch):
         return any(n > p for n, p in zip(self._after, self._settings[1], strict=True))
 
     def _work(self) -> float:
-        from burnpy_numpy.kernels.convolution.channel_blocks import PRODUCTS
-
-        return math.prod(self._shape) * math.prod(self.operands[1].shape[1:]) / PRODUCTS
+        return _work_of(self._shape, self.operands[1].shape)
 
     def _calls(
         self, arrays: Sequence[str], numbers: Sequence[Number], scratch: Sequence[str]

@@ -30,7 +30,7 @@ from burnpy_numpy.kernels.kernel import LEAST, TRANSPOSED, contiguous, family_ke
 from burnpy_numpy.kernels.packed_weights import packed_weights
 from burnpy_numpy.matmul import MAX_SINGLE_THREADED, shares_products
 from burnpy_numpy.numpy_calls import quietly, run
-from burnpy_numpy.plans.convolutions import CONVOLUTIONS, few_windows, finished_convolution, has_convolution
+from burnpy_numpy.plans.convolutions import CONVOLUTIONS, convolution, finished_convolution, has_convolution
 from burnpy_numpy.plans.launches import (
     AttentionGradientsLaunch,
     ListsLaunch,
@@ -268,7 +268,7 @@ class NumPyExecutor(Executor):
         if node.name in _POOLING:
             return _pooling(node)
         if node.name in CONVOLUTIONS:
-            return few_windows(self._device, node)
+            return convolution(self._device, node, values)
         if node.name == WRITTEN["attention_backward"]:
             return _attention_gradients(node)
         node = as_formula(node)

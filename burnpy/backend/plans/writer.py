@@ -362,10 +362,13 @@ class Writer:
     def _view(self, node: Node) -> bool:
         """Write a view without a call of the device; return whether it is done.
 
-        A view of an array in the plan's memory is made once and for all.
+        A view of an array in the plan's memory, or of one that is the same in each replay, is made once and for all.
         """
         assert self.executor is not None
         name, method = self.name(node.args[0]), getattr(self.device, node.name)
+        if node.args[0].number in self._values and node.results not in self.outputs:
+            self._values[node.results.number] = method(self._values[node.args[0].number], *node.args[1:])
+            return True
         if node.args[0].number in self._kept:
             model = self.storage.models[name]
             view = method(model, *node.args[1:])

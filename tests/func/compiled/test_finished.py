@@ -14,7 +14,7 @@ from burnpy.backend import NumPy
 from burnpy.nn import BatchNorm, Conv1d, Conv2d, Relu, Sequential, ZeroPad
 from burnpy_numpy.kernels.convolution import blocked, channel_lanes, tiles
 from burnpy_numpy.kernels.kernel import kernels_enabled
-from burnpy_numpy.plans.convolutions import FewWindowsLaunch, FinishedConvolution
+from burnpy_numpy.plans.convolutions import ConvolutionLaunch, FinishedConvolution
 from tests.kernels import needs_products
 
 rng = np.random.default_rng(0)
@@ -137,20 +137,23 @@ FEW_WINDOWS: tuple[tuple[tuple[int, ...], int, dict[str, Any]], ...] = (
     ((1, 3, 5, 4), 2, {"size": (3, 2), "stride": 2, "padding": (1, 0), "dilation": (1, 2)}),
     ((1, 7, 2, 2), 1, {"size": 2}),
     ((1, 17, 4, 4), 9, {"size": 3, "stride": 2, "padding": 1, "bias": False}),
+    ((1, 40, 1, 5), 40, {"size": (1, 5), "padding": (0, 2), "groups": 40}),
+    ((2, 6, 3, 4), 12, {"size": 3, "stride": 2, "padding": 1, "groups": 6, "bias": False}),
 )
 
 
 @joins
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_few_windows_of_one_image(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_windows_and_planes(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for shape, outputs, settings in FEW_WINDOWS:
         convolution, x = layer(shape[1], outputs, dtype=dtype, **settings), data(*shape, dtype=dtype)
         run: Any = lambda x, convolution=convolution: convolution(x).relu() - 1.0  # noqa: E731
         plan, expected = compiled(run), run(x).to_numpy()
         plan(x)
         with monkeypatch.context() as patch:
-            patch.delattr(FewWindowsLaunch, "_run")  # Python makes no calls
+            patch.delattr(ConvolutionLaunch, "_run")  # Python makes no calls
             patch.delattr("burnpy_numpy.convolution._few_windows")
+            patch.delattr("burnpy_array.convolution._forward")
             for _ in range(2):
                 np.testing.assert_allclose(plan(x).to_numpy(), expected, rtol=2e-5, atol=2e-5)
 

@@ -79,7 +79,9 @@ def convolve_planes(
     return b._call(run)
 
 
-def planned_planes(x: Any, weight: Any, bias: Any, shape: Shape, where: Where, epilogue: Epilogue) -> Planned | None:
+def planned_planes(
+    x: Any, weight: Any, bias: Any, shape: Shape, where: Where, epilogue: Epilogue | None = None
+) -> Planned | None:
     """Return a depthwise convolution for plans; None if `convolve_planes` has no kernel for it."""
     described = _described(x, weight, shape, where, epilogue)
     if described is None:

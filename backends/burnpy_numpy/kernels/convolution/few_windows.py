@@ -6,6 +6,7 @@ weight is read once, which takes most of the time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,11 @@ class FewWindows:
         self._zeros = np.zeros(self._channels, dtype)
         self._copied, self._summed = block_kernels(dtype, (window_elements,), (sums_along_windows, count, self._block))
 
-    def calls(self, x: str, weight: str, bias: str | None, out: str, room: str) -> list[KernelCall]:
-        """Return the calls of kernels, given the names of arrays."""
+    def calls(self, arrays: Sequence[str], scratch: Sequence[str]) -> list[KernelCall]:
+        """Return the calls of kernels, given the names of the image, the weight, perhaps the bias, and the result."""
+        (x, weight, *bias, out), (room,) = arrays, scratch
         copied = template_call(self._copied.function, (x, room, self._places), (), 0, self._places.size, 0)
-        table, blocks = (weight, room, bias or self._zeros, out), -(-self._channels // self._block)
+        table, blocks = (weight, room, bias[0] if bias else self._zeros, out), -(-self._channels // self._block)
         sizes = self._length, self._channels - self._block
         work = self._places.size * self._channels / PRODUCTS
         return [copied, template_call(self._summed.function, table, sizes, 0, blocks, work)]
