@@ -247,7 +247,9 @@ def kernel_product(x: Any, y: Any, bias: Any = None, dtype: Any = None, total: A
 
 def dot(x: Any, y: Any, out: Any = None) -> Any:
     """Return the product of two matrices, with 0 · NaN: `numpy.dot` skips it where a matrix has one element."""
-    return (np.matmul if x.size == 1 or y.size == 1 else np.dot)(x, y, out)
+    if x.size != 1 and y.size != 1:
+        return np.dot(x, y, out)
+    return (np.multiply if x.shape[1] == y.shape[0] else np.matmul)(x, y, out)  # which refuses other shapes
 
 
 def product(x: Any, y: Any) -> Any:

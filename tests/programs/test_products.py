@@ -268,6 +268,15 @@ def test_plans_use_kept_panels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_one_element_multiplies_a_row_or_a_column(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(np, "matmul", None)  # which takes ten times as long
+    x, one = np.array([[2.0], [np.nan], [0.0], [-3.0]], dtype), np.full((1, 1), np.inf, dtype)
+    for shape in ((4, 1), (1, 4)):
+        found = NumPy().matmul(x, one) if shape[1] == 1 else NumPy().matmul(one, x.T)
+        np.testing.assert_array_equal(found, np.reshape([np.inf, np.nan, np.nan, -np.inf], shape))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_infinities_and_nan_stay_in_their_rows_and_columns(dtype: Any) -> None:
     rng = np.random.default_rng(3)
     x, y = drawn(rng, dtype, 29, 50), drawn(rng, dtype, 50, 70)
