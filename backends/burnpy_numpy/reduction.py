@@ -121,6 +121,9 @@ class NumPyReduction(ArrayBackend):
         return super().nansum(x, dims, keepdim) if out is None else out
 
     def _sum_of_squares(self, x: Any, dims: Dims, keepdim: bool) -> Any:
+        ordered = in_memory_order(self._sum_of_squares, x, dims, keepdim)
+        if ordered is not None:
+            return ordered
         small = x.size < _TWO_CALLS
         out = None if small else _sum_of("sum_of_squares", x, dims, keepdim, (x.size, _SUMMED), LONGEST)
         return super()._sum_of_squares(x, dims, keepdim) if out is None else out

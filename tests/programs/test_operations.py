@@ -175,6 +175,8 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
             ("of all of many", (20, 4096), (0, 1), True),
         )
     },
+    "norm of a transposed array": ("vector_norm", (x(70, 90).T, 2.0, (0, 1), False), ("sum_of_squares",)),
+    "norm of transposed columns": ("vector_norm", (x(70, 90).T, 2.0, (0,), False), ("sum_of_squares",)),
     "var": ("var", (x(70, 90), (1,), False, 1), ("variance_of_rows",)),
     "std of all": ("std", (x(7, 9, 10), (0, 1, 2), True, 0), ("variance_of_rows",)),
     "attention": ("attention", (x(2, 3, 40, 8), x(2, 3, 40, 8), x(2, 3, 40, 5), None, 0, 0.3), ("attention_weights",)),
