@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import converted, float32, float64
+from burnpy.backend.dtypes import converted, float32, float64, int16
 from burnpy.backend.operations.shape import Pairs
 from burnpy.backend.primitives import DType, Scalar, Shape
 from burnpy_array import ArrayBackend
@@ -44,6 +44,8 @@ class NumPyShape(ArrayBackend):
                 return run(filled, shape, value, dtype)
             except RuntimeError:
                 return quietly(filled, shape, value, dtype)
+        if is_half(dtype):  # NumPy fills bfloat16 one by one
+            return super().full(shape, int(super().full((), value, dtype).view(int16)), int16).view(dtype)
         return super().full(shape, value, dtype)
 
     def cast(self, x: Any, dtype: DType) -> Any:
