@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 import numpy as np
 
-from burnpy.backend.dtypes import DTYPES, float32, has_few_exponents, int32, int64, largest
+from burnpy.backend.dtypes import float32, float64, has_few_exponents, int32, int64, largest
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.backend.primitives import Float, Int
 from burnpy.tensor.comparison import _doubles
@@ -242,24 +243,33 @@ _BEYOND_EXPONENTS = 1 << 20
 
 
 def _scaled(x: Any, exponent: Int) -> Float:
-    """Return the primitive of x times powers of two, by three factors. Only the last one rounds.
+    """Return the primitive of x times powers of two. Only the last factor rounds.
 
-    A negative exponent is divided so that a product that is subnormal too early is far below the last rounding. Those
-    of float16 are too few for that; its products are exact in float32.
+    Shorter floats take one factor in float64. Float64 takes three; a negative exponent is divided so that a product
+    that is subnormal too early is far below the last rounding.
     """
-    b, d = x._backend, x._device.discrete
-    if has_few_exponents(x.dtype):
-        return b.cast(_scaled(x._like(b.cast(x._primitive, float32)), exponent), x.dtype)
-    _, _, bits, lowest, *_ = DTYPES[x.dtype.name]
-    most, least = 2 - bits - lowest, lowest + bits - 1
-    powers = b.from_numpy(np.ldexp(1.0, np.arange(least, most + 1)).astype(x.dtype))
+    b, d, dtype = x._backend, x._device.discrete, x.dtype
     shape, out, rest = exponent.shape, x._primitive, d.cast(exponent, int64)
-    for low in (least + bits, least + bits, least):
-        part = d.minimum(d.maximum(rest, low), most)
-        rest = d.sub(rest, part)
+    powers, least = b.from_numpy(_powers_of_two()), _LEAST_EXPONENT
+    if dtype != float64:
+        out, lows = b.cast(out, float64), [least]
+    else:
+        lows = [least + _DIGITS, least + _DIGITS, least]
+    for k, low in enumerate(lows):
+        part = d.clamp(rest, low, 1 - least)
         places = d.reshape(d.sub(part, least), (math.prod(shape),))
         out = b.mul(out, b.reshape(b.index_select(powers, 0, places), shape))
-    return out
+        rest = d.sub(rest, part) if k + 1 < len(lows) else rest
+    return out if dtype == float64 else b.cast(out, dtype)
+
+
+_LEAST_EXPONENT, _DIGITS = -1022, 53
+"""Of float64: the exponent of the least number that is not subnormal, and the number of digits."""
+
+
+@cache
+def _powers_of_two() -> Any:
+    return np.ldexp(1.0, np.arange(_LEAST_EXPONENT, 2 - _LEAST_EXPONENT))
 
 
 class Elementary(TensorBase[B]):

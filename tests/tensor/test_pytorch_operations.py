@@ -184,6 +184,15 @@ def test_ldexp_rounds_once(dtype: str) -> None:
     assert Tensor[NumPy].from_data(1.0).ldexp(10**30).item() == np.inf
 
 
+def test_ldexp_of_short_floats_takes_one_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    factors, multiply = [], NumPy.mul
+    monkeypatch.setattr(NumPy, "mul", lambda b, x, y: factors.append(y) or multiply(b, x, y))
+    for dtype, count in (("bfloat16", 1), ("float32", 2), ("float64", 5)):
+        x = Tensor[NumPy].from_data([3.0, -0.5, 1.0], dtype=dtype)
+        assert x.ldexp(IntTensor[NumPy].from_data([4, -1, -300])).float().tolist() == [48.0, -0.25, 0.0]
+        assert len(factors) == count
+
+
 @every_row("dtype", ("float16", "float32", "float64"))
 def test_frexp_is_that_of_numpy(dtype: str) -> None:
     """Of all exponents, of numbers next to powers of two, of subnormal numbers, of infinities and NaN."""
