@@ -1,6 +1,7 @@
 """One step of an optimizer: the new values of a model, from its gradients and the states in a `Memory`.
 
-`stepped_model` is the step; the functions below it stand in the order in which it calls them.
+`stepped_model` is the step. Its *pending* parameters are those with a gradient that are not frozen. The *levels* of a
+device are the `Autodiff` around its *plain* device, outermost first: a step updates primitives of the plain device.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 def stepped_model(
     optimizer: Optimizer, memory: Memory, rate: Any, model: Any, grads: Any, spent: bool = False
 ) -> tuple[Any, dict[int, ref[Tensor[Any]]]]:
-    """Return the next model, and the record of replaced leaves including this step's.
+    """Return the next model, and the leaves that steps have replaced, so that a later step can refuse an old model.
 
     Args:
         optimizer: the optimizer.
@@ -42,15 +43,17 @@ def stepped_model(
         grads: `Gradients` or `GradientsParams`.
         spent: whether nobody reads their arrays after the step, so that the new parameters may take their memory.
     """
+    # In a loop, a step repeats the one before on its result, and `Repetition` skips the checks that still hold.
     if found := memory.repetition and memory.repetition.stepped(optimizer, memory, rate, model, grads, spent):
         return found
     param_grads = param_gradients(optimizer, grads, model)
     options = options_of(optimizer, model)
     levels, device, pending = checked_pending(optimizer, memory, model, param_grads)
-    if device.stands_for is not None:
+    if device.stands_for is not None:  # inside a compiled function
         _check_recorded(optimizer, memory)
-    # Updates of buffers may raise an error, so compute them before anything changes.
+    # The new values of buffers; computing them may raise an error, so it comes before anything changes.
     buffers = model._renewed(buffer_values(model, param_grads.buffer_updates)) if param_grads._updates else {}
+    # A draft holds the new states. A batch has the parameters with equal settings and counts, for one kernel.
     draft = Draft(memory, device, *_skipped(optimizer, device, param_grads._found_inf))
     batches = draft.batches(optimizer, rate, pending, options)
     values = {ident: x for batch in batches for ident, x in draft.update(optimizer, batch, spent).items()}
@@ -178,14 +181,14 @@ def _check_recorded(optimizer: Optimizer, memory: Memory) -> None:
     name = type(optimizer).__name__
     if not memory.held:
         raise RecordingError(
-            f"{name}.step() was called inside of a compiled function, whose replays would not advance the states that "
-            "the optimizer holds; give the function a state, at first optim.init(model), as an argument, and return "
-            "the next: model, state = optim.pure_step(lr, model, grads, state)"
+            f"{name}.step() was called in a compiled function, whose replays would not advance the optimizer's "
+            "states; pass the state as an argument, at first optim.init(model), and return the next: "
+            "model, state = optim.pure_step(lr, model, grads, state)"
         )
     if not is_gated(type(optimizer)):
         raise RecordingError(
-            f"{name}.pure_step() was called inside of a compiled function, but {name}.update() computes with the "
-            "learning rate and the number of this one step; take what depends on them from step.numbers(formula, …), "
+            f"{name}.pure_step() was called in a compiled function, but {name}.update() computes with the learning "
+            "rate and the number of this one step; compute numbers that depend on them by step.numbers(formula, …), "
             "pass step.lr to device.foreach as a number, and set gated = True in the class"
         )
 
@@ -196,9 +199,10 @@ def is_gated(optimizer: type[Optimizer]) -> bool:
 
 
 def _skipped(optimizer: Optimizer, device: Any, found_inf: Any) -> tuple[bool, Bool | None]:
-    """Return whether the host skips the step, and the device's flag that skips it, None if the host has decided.
+    """Return whether to skip the step for infinite gradients: a decision of the host, or a 0-d flag of the device.
 
-    The host may wait for the device to decide.
+    The flag is None if the host decides, for which it may have to wait for the device. An optimizer that is not gated
+    cannot leave the decision to the device.
     """
     if found_inf is None:
         return False, None

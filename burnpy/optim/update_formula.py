@@ -4,8 +4,8 @@ A *formula* computes the next value and the next states of one parameter. It is 
 backend; then arrays: the parameter, its gradient and its states; then numbers, which change from step to step and may
 be 0-d primitives; then flags, which decide what is computed::
 
-    def momentum_step(b, param, grad, velocity, lr, momentum, decay, nesterov, *how):
-        param, grad = decayed(b, param, grad, decay, *how)
+    def momentum_step(b, param, grad, velocity, lr, momentum, decay, nesterov, *decay_flags):
+        param, grad = decayed(b, param, grad, decay, *decay_flags)
         ...
         return new_param, new_velocity
 

@@ -56,7 +56,7 @@ class AdaGrad(Optimizer):
         return (device.full(param.shape, float(self.initial_sum), param.dtype),)
 
     def formula(self, step: Step) -> Update:
-        """Return the formula of the class, and its numbers."""
+        """Return the formula with its numbers and flags."""
         return Update(adagrad_step, (*step.numbers(adagrad_rate, 1, self.lr_decay), self.eps))
 
 
@@ -66,10 +66,10 @@ def adagrad_rate(number: int, lr: float, lr_decay: float) -> tuple[float]:
 
 
 def adagrad_step(
-    b: Any, param: Float, grad: Float, total: Float, rate: Any, eps: Any, decay: Any, *how: bool
+    b: Any, param: Float, grad: Float, total: Float, rate: Any, eps: Any, decay: Any, *decay_flags: bool
 ) -> tuple[Float, Float]:
     """Update one parameter, with the `adagrad_rate`."""
-    param, grad = decayed(b, param, grad, decay, *how)
+    param, grad = decayed(b, param, grad, decay, *decay_flags)
     total = b.add(total, b.square(grad))
     return b.sub(param, b.div(b.mul(grad, rate), b.add(b.sqrt(total), eps))), total
 
@@ -115,16 +115,16 @@ class AdaDelta(Optimizer):
         return ("square", "change")
 
     def formula(self, step: Step) -> Update:
-        """Return the formula of the class, and its numbers."""
+        """Return the formula with its numbers and flags."""
         return Update(adadelta_step, (step.lr, self.rho, 1.0 - self.rho, self.eps))
 
 
 def adadelta_step(
     b: Any, param: Float, grad: Float, square: Float, changes: Float, lr: Any, rho: Any, share: Any, eps: Any,
-    decay: Any, *how: bool,
+    decay: Any, *decay_flags: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
     """Update one parameter. New values have the share 1 - rho in the averages."""
-    param, grad = decayed(b, param, grad, decay, *how)
+    param, grad = decayed(b, param, grad, decay, *decay_flags)
     square = mean_square(b, square, grad, rho, share)
     change = b.mul(b.div(b.sqrt(b.add(changes, eps)), b.sqrt(b.add(square, eps))), grad)
     return b.sub(param, b.mul(change, lr)), square, mean_square(b, changes, change, rho, share)
@@ -171,7 +171,7 @@ class RmsProp(Optimizer):
         return ("square", "average", "buffer") if self.centered or self.momentum else ("square",)
 
     def formula(self, step: Step) -> Update:
-        """Return the formula of the class, and its numbers."""
+        """Return the formula with its numbers and flags."""
         numbers = (step.lr, self.alpha, 1.0 - self.alpha, self.eps)
         if len(self.slots) == 1:
             return Update(rmsprop_step, numbers)
@@ -179,20 +179,29 @@ class RmsProp(Optimizer):
 
 
 def rmsprop_step(
-    b: Any, param: Float, grad: Float, square: Float, lr: Any, alpha: Any, share: Any, eps: Any, decay: Any, *how: bool
+    b: Any,
+    param: Float,
+    grad: Float,
+    square: Float,
+    lr: Any,
+    alpha: Any,
+    share: Any,
+    eps: Any,
+    decay: Any,
+    *decay_flags: bool,
 ) -> tuple[Float, Float]:
     """Update one parameter, with the share 1 - alpha of the new square."""
-    param, grad = decayed(b, param, grad, decay, *how)
+    param, grad = decayed(b, param, grad, decay, *decay_flags)
     square = mean_square(b, square, grad, alpha, share)
     return b.sub(param, b.div(b.mul(grad, lr), b.add(b.sqrt(square), eps))), square
 
 
 def rmsprop_momentum_step(
     b: Any, param: Float, grad: Float, square: Float, average: Float, velocity: Float, lr: Any, alpha: Any, share: Any,
-    eps: Any, momentum: Any, decay: Any, centered: bool, *how: bool,
+    eps: Any, momentum: Any, decay: Any, centered: bool, *decay_flags: bool,
 ) -> tuple[Float, Float, Float, Float]:  # fmt: skip
     """Update one parameter, with the share 1 - alpha of new values in the averages."""
-    param, grad = decayed(b, param, grad, decay, *how)
+    param, grad = decayed(b, param, grad, decay, *decay_flags)
     square = mean_square(b, square, grad, alpha, share)
     if centered:
         average = lerp(b, average, grad, share)
@@ -273,7 +282,7 @@ class Adafactor(Optimizer):
         return (*shape[:-1], 1) if slot == "row" and len(shape) > 1 else shape
 
     def formula(self, step: Step) -> Update:
-        """Return the formula of the class, and its numbers."""
+        """Return the formula with its numbers and flags."""
         least, smallest = self.eps
         numbers = (step.lr, *step.numbers(adafactor_rates, 0, self.beta2_decay), least or 0.0, smallest, self.d)
         return Update(adafactor_step, numbers, (least is None,), decoupled=True, elementwise=False)
@@ -286,7 +295,7 @@ def adafactor_rates(number: int, lr: float, beta2_decay: float) -> tuple[float, 
 
 def adafactor_step(
     b: Any, param: Float, grad: Float, row: Float, column: Float, lr: Any, highest: Any, share: Any, least: Any,
-    smallest: Any, d: Any, decay: Any, of_dtype: bool, *how: bool,
+    smallest: Any, d: Any, decay: Any, of_dtype: bool, *decay_flags: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
     """Update one parameter, with the `adafactor_rates`; ``of_dtype`` puts the precision in place of ``least``."""
     dtype, size = param.dtype, math.prod(param.shape)
@@ -294,7 +303,7 @@ def adafactor_step(
         return b.mul(param, 1.0), b.mul(row, 1.0), b.mul(column, 1.0)
     scale = 1.0 / math.sqrt(size)
     rate = b.mul(b.clamp(b.mul(length(b, param), scale), smallest, None), _least(b, lr, highest, dtype))
-    param, grad = decayed(b, param, grad, decay, *how)
+    param, grad = decayed(b, param, grad, decay, *decay_flags)
     least = epsilon(dtype) if of_dtype else least
     if len(param.shape) > 1:
         last, first = len(param.shape) - 1, len(param.shape) - 2

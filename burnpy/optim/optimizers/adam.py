@@ -62,7 +62,7 @@ class Adam(Optimizer):
         return ("m", "v", "vmax") if self.amsgrad else ("m", "v")
 
     def formula(self, step: Step) -> Update:
-        """Return the formula of the class, and its numbers."""
+        """Return the formula with its numbers and flags."""
         beta1, beta2 = self.betas
         numbers = (*step.numbers(adam_rates, 1, beta1, beta2), 1.0 - beta1, beta2, 1.0 - beta2, self.eps)
         return Update(amsgrad_step if self.amsgrad else adam_step, numbers, decoupled=self.decoupled)
@@ -110,10 +110,10 @@ def adam_rates(number: int, lr: float, beta1: float, beta2: float) -> tuple[floa
 
 def adam_step(
     b: Any, param: Float, grad: Float, mean: Float, square: Float, rate: Any, scale: Any, share1: Any, beta2: Any,
-    share2: Any, eps: Any, decay: Any, *how: bool,
+    share2: Any, eps: Any, decay: Any, *decay_flags: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
     """Update one parameter, with the `adam_rates` and the shares 1 - β of the gradient in the averages."""
-    param, grad = decayed(b, param, grad, decay, *how)
+    param, grad = decayed(b, param, grad, decay, *decay_flags)
     square = mean_square(b, square, grad, beta2, share2)
     mean = lerp(b, mean, grad, share1)
     return b.sub(param, _change(b, mean, square, rate, scale, eps)), mean, square
@@ -121,10 +121,10 @@ def adam_step(
 
 def amsgrad_step(
     b: Any, param: Float, grad: Float, mean: Float, square: Float, largest: Float, rate: Any, scale: Any, share1: Any,
-    beta2: Any, share2: Any, eps: Any, decay: Any, *how: bool,
+    beta2: Any, share2: Any, eps: Any, decay: Any, *decay_flags: bool,
 ) -> tuple[Float, Float, Float, Float]:  # fmt: skip
     """Update one parameter as `adam_step` does, with the maximum of the averages of the square so far."""
-    param, grad = decayed(b, param, grad, decay, *how)
+    param, grad = decayed(b, param, grad, decay, *decay_flags)
     square = mean_square(b, square, grad, beta2, share2)
     mean = lerp(b, mean, grad, share1)
     largest = b.maximum(largest, square)
@@ -176,7 +176,7 @@ class Adamax(Optimizer):
         return ("m", "u")
 
     def formula(self, step: Step) -> Update:
-        """Return the formula of the class, and its numbers."""
+        """Return the formula with its numbers and flags."""
         beta1, beta2 = self.betas
         return Update(adamax_step, (*step.numbers(adamax_rate, 1, beta1), 1.0 - beta1, beta2, self.eps))
 
@@ -188,10 +188,10 @@ def adamax_rate(number: int, lr: float, beta1: float) -> tuple[float]:
 
 def adamax_step(
     b: Any, param: Float, grad: Float, mean: Float, norm: Float, rate: Any, share1: Any, beta2: Any, eps: Any,
-    decay: Any, *how: bool,
+    decay: Any, *decay_flags: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
     """Update one parameter, with the corrected rate and the share 1 - β₁ of the gradient."""
-    param, grad = decayed(b, param, grad, decay, *how)
+    param, grad = decayed(b, param, grad, decay, *decay_flags)
     mean = lerp(b, mean, grad, share1)
     norm = b.maximum(b.mul(norm, beta2), b.add(b.abs(grad), eps))
     return b.sub(param, b.div(b.mul(mean, rate), norm)), mean, norm
@@ -243,7 +243,7 @@ class NAdam(Optimizer):
         return ("m", "v")
 
     def formula(self, step: Step) -> Update:
-        """Return the formula of the class, and its numbers."""
+        """Return the formula with its numbers and flags."""
         beta1, beta2 = self.betas
         rates = step.numbers(nadam_rates, 2, beta1, beta2, self.momentum_decay)
         numbers = (*rates, 1.0 - beta1, beta2, 1.0 - beta2, self.eps)
@@ -260,10 +260,10 @@ def nadam_rates(number: int, lr: float, beta1: float, beta2: float, decay: float
 
 def nadam_step(
     b: Any, param: Float, grad: Float, mean: Float, square: Float, grad_rate: Any, mean_rate: Any, scale: Any,
-    share1: Any, beta2: Any, share2: Any, eps: Any, decay: Any, *how: bool,
+    share1: Any, beta2: Any, share2: Any, eps: Any, decay: Any, *decay_flags: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
     """Update one parameter, with the `nadam_rates` and the shares 1 - β of the gradient in the averages."""
-    param, grad = decayed(b, param, grad, decay, *how)
+    param, grad = decayed(b, param, grad, decay, *decay_flags)
     mean = lerp(b, mean, grad, share1)
     square = mean_square(b, square, grad, beta2, share2)
     change = b.add(b.mul(grad, grad_rate), b.mul(mean, mean_rate))
@@ -337,7 +337,7 @@ class RAdam(Optimizer):
         return ("m", "v")
 
     def formula(self, step: Step) -> Update:
-        """Return the formula of the class, and its numbers."""
+        """Return the formula with its numbers and flags."""
         beta1, beta2 = self.betas
         rate, scale = step.numbers(radam_rates, 1, beta1, beta2)
         numbers, counted = (rate, scale, 1.0 - beta1, beta2, 1.0 - beta2, self.eps), step.updates is not None
@@ -358,13 +358,13 @@ def radam_rates(number: int, lr: float, beta1: float, beta2: float) -> tuple[flo
 
 def radam_step(
     b: Any, param: Float, grad: Float, mean: Float, square: Float, rate: Any, scale: Any, share1: Any, beta2: Any,
-    share2: Any, eps: Any, decay: Any, rectified: bool, counted: bool, *how: bool,
+    share2: Any, eps: Any, decay: Any, rectified: bool, counted: bool, *decay_flags: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
     """Update one parameter, with the `radam_rates` and the shares 1 - β of the gradient in the averages.
 
     If ``counted``, the device decides whether the update is rectified: where the rectification is not 0.
     """
-    param, grad = decayed(b, param, grad, decay, *how)
+    param, grad = decayed(b, param, grad, decay, *decay_flags)
     mean = lerp(b, mean, grad, share1)
     square = mean_square(b, square, grad, beta2, share2)
     change = b.mul(mean, rate)
@@ -415,7 +415,7 @@ class Lamb(Optimizer):
         return ("m", "v")
 
     def formula(self, step: Step) -> Update:
-        """Return the formula of the class, and its numbers."""
+        """Return the formula with its numbers and flags."""
         beta1, beta2 = self.betas
         corrections = step.numbers(lamb_corrections, 0, beta1, beta2)
         numbers = (step.lr, *corrections, 1.0 - beta1, beta2, 1.0 - beta2, self.eps)

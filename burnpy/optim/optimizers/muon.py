@@ -115,7 +115,7 @@ class Muon(Optimizer):
         return super().update(device, params, grads, states, step)
 
     def formula(self, step: Step) -> Update:
-        """Return the formula of the class, and its numbers."""
+        """Return the formula with its numbers and flags."""
         numbers = (step.lr, 1.0 - self.momentum, self.momentum, *self.ns_coefficients, int(self.ns_steps), self.eps)
         flags = (self.nesterov, self.adjust_lr_fn != "match_rms_adamw")
         return Update(muon_step, numbers, flags, decoupled=True, elementwise=False)
@@ -123,10 +123,10 @@ class Muon(Optimizer):
 
 def muon_step(
     b: Any, param: Float, grad: Float, mean: Float, lr: Any, share: Any, momentum: Any, first: Any, third: Any,
-    fifth: Any, steps: Any, eps: Any, decay: Any, nesterov: bool, original: bool, *how: bool,
+    fifth: Any, steps: Any, eps: Any, decay: Any, nesterov: bool, original: bool, *decay_flags: bool,
 ) -> tuple[Float, Float]:  # fmt: skip
     """Update one parameter, with the share 1 - momentum of the gradient in the average."""
-    param, grad = decayed(b, param, grad, decay, *how)
+    param, grad = decayed(b, param, grad, decay, *decay_flags)
     mean = lerp(b, mean, grad, share)
     change = lerp(b, grad, mean, momentum) if nesterov else mean
     inputs, outputs = param.shape
