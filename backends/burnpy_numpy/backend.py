@@ -1,4 +1,8 @@
-"""`NumPy`: the backend for the CPU."""
+"""`NumPy`: the backend for the CPU.
+
+Its base classes have one family of operations each. They override those of `burnpy_array`, which are written for both
+NumPy's functions and CuPy's, where NumPy has a faster way or a compiled kernel.
+"""
 
 from __future__ import annotations
 
@@ -68,11 +72,10 @@ class NumPy(
 ):
     """A backend that computes with NumPy arrays on the CPU.
 
-    Creating the first device sets glibc's malloc to keep freed memory, and the first kernel has arrays start at cache
-    lines (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0`` prevents both.
-    Operations on large arrays use as many threads as OpenBLAS would (`burnpy_numpy.cpu_threads`); with
-    ``BURNPY_NUM_THREADS=1`` they run in the calling thread alone. Each family of operations has a file of its own, and
-    kernels of the same name in `burnpy_numpy.kernels`.
+    The first device sets glibc's malloc to keep freed memory, and the first kernel makes arrays start at cache lines
+    (`burnpy_numpy.allocator`); ``BURNPY_MALLOPT=0`` prevents both. Operations on large arrays use as many threads as
+    OpenBLAS would (`burnpy_numpy.cpu_threads`); with ``BURNPY_NUM_THREADS=1`` they run in the calling thread alone.
+    A family of operations has its compiled kernels in the file of its name in `burnpy_numpy.kernels`.
     """
 
     xp = np
@@ -81,18 +84,21 @@ class NumPy(
         super().__init__()
         keep_freed_memory()
 
-    locals().update(fast_methods())
+    locals().update(fast_methods())  # add, exp, sum and the like, generated without the layers of calls of the others
 
     def _call(self, f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Call a function of NumPy without its warnings; infinite and NaN results are no errors."""
         try:
             return run(f, *args, **keywords)
         except RuntimeError:
             return quietly(f, *args, **keywords)
 
     def _share(self, work: Callable[[int, int], None], size: int, each: int = 1, *, products: bool = False) -> None:
+        """Call ``work(start, stop)`` for parts of ``range(size)`` on several threads."""
         shared(work, size, each, products=products)
 
     def _number(self, y: Scalar, dtype: DType) -> Any:
+        """Return a number as the 0-d array with which NumPy computes fastest, or unchanged."""
         return constant(y, dtype)
 
     def memory(self) -> DeviceMemory:

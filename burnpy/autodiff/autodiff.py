@@ -1,4 +1,7 @@
-"""`Autodiff[B]`: a backend that wraps a backend and records the operations on tracked tensors."""
+"""`Autodiff[B]`: a backend that wraps a backend and records the operations on tracked tensors.
+
+The methods of operations are not written here: `burnpy.autodiff.codegen` generates each at its first use.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, leaf_of, new_node, untracked
 from burnpy.autodiff.recording import current_mode, propagate_intercepted
-from burnpy.backend.backend import Backend, operations
+from burnpy.autodiff.rounded_products import rounded_products
+from burnpy.backend.backend import Backend
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import NotTrackedError
 from burnpy.backend.operations.programs import Formula
@@ -22,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from burnpy.autodiff.engine import Ready, Sums
-    from burnpy.backend.entries import Operation
 
 J = TypeVar("J", bound=Backend)
 
@@ -43,14 +46,14 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
     differentiates = True
 
     def __init__(self, inner: I_co | type[I_co]) -> None:
-        self.wraps: Backend = device_of(inner)
+        self.wraps: Backend = device_of(inner)  #: the argument of the constructor, with a `Strategy`
         planner = self.wraps.planner if isinstance(self.wraps, Strategy) else None
         self.inner: I_co = planner.inner if planner else device_of(inner)  #: the device of gradients and ``x.inner()``
         self.computing: Any = planner or self.inner  #: the device whose operations recorded operations call
         self.discrete: Backend = self.inner.discrete
         self.in_place_updates = self.inner.in_place_updates
         self.mode = getattr(self.computing, "mode", current_mode)
-        if self.computing.operand_dtype is not None:
+        if self.computing.operand_dtype is not None:  # it rounds the operands of products
             for name, method in rounded_products(self).items():
                 setattr(self, name, method)
 
@@ -86,7 +89,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
     def statistics_update(
         self, count: Int, averages: Sequence[Float], totals: Sequence[Float], share: float
     ) -> tuple[Int, list[Float]]:
-        """As the inner device computes it: statistics have no gradient."""
+        """Update running statistics, which have no gradient, with the inner device."""
         old, parts = [x.value for x in averages], [x.value for x in totals]
         counted, new = self.computing.statistics_update(count, old, parts, share)
         return counted, [untracked(x) for x in new]
@@ -165,7 +168,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         )
 
     def fused(self, formula: Formula, xs: Sequence[Tracked], numbers: tuple[float, ...] = ()) -> tuple[Tracked, ...]:
-        """Compute a formula and record it as one operation; operation by operation where a `Strategy` looks at each."""
+        """Compute a formula and record it as one operation; with a `Strategy`, or without fusion, each of its own."""
         if self.computing is not self.inner or not self.inner.fuses([x.value for x in xs]):
             return formula(self, *xs, *numbers)
         from burnpy.autodiff.joint_nodes import record_fused
@@ -173,8 +176,8 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         return record_fused(self, formula, xs, numbers)
 
     def first_result(self, name: str, *args: Any) -> Tracked:
-        """Compute and record the first result of an operation: one node, where the method records one for each."""
-        return _method_of_first_result(name)(self, *args)  # type: ignore[no-any-return]  # of generated code
+        """Compute an operation and record its first result only, in one node; the method records all results."""
+        return _method_of_first_result(name)(self, *args)  # type: ignore[no-any-return]  # generated code
 
     def wants_rule_context(self) -> bool:
         """Return whether the inner device needs to know which rule is running."""
@@ -182,19 +185,19 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
 
 
 class Strategy(Backend, Generic[I_co]):
-    """A backend around ``I`` that gives ``Autodiff[Strategy[I]]`` its planner. Gradients are tensors on ``I``.
+    """A backend around ``I`` that decides what ``Autodiff[Strategy[I]]`` saves, such as `burnpy.autodiff.Balanced`.
 
-    `burnpy.autodiff.Balanced` is one. Signatures need not mention it: `Autodiff.gradient_device` tells type checkers
-    where the gradients are, through `burnpy.tensor.tensor_types`.
+    Gradients are tensors on ``I``: `Autodiff.gradient_device` tells type checkers so, and other signatures need not
+    mention strategies.
     """
 
     inner: I_co  # pyright: ignore[reportIncompatibleMethodOverride]  # a property only to allow such declarations
     planner: Any
-    """The device whose operations recorded ones call. Its primitives may know how to compute their arrays again."""
+    """The device that computes recorded operations. Its primitives may know how to compute their arrays again."""
 
 
 class MethodAtFirstUse:
-    """A descriptor that makes a method with ``make(name)`` at its first use and then replaces itself by it."""
+    """A descriptor that makes a method by ``make(name)`` at its first use, and then gives its place to the method."""
 
     def __init__(self, name: str, make: Callable[[str], Callable[..., Any]]) -> None:
         self.name, self.make = name, make
@@ -217,38 +220,6 @@ def autodiff_method(name: str) -> Callable[..., Any]:
     from burnpy.autodiff.codegen import generated
 
     return generated(name)
-
-
-def rounded_products(device: Any) -> dict[str, Callable[..., Any]]:
-    """Return the methods that replace those of the class on a device that rounds operands (`Mixed`), by name.
-
-    A product whose operands are rounded before it is recorded saves them in 16 bits, in half the memory, and its vjps
-    get them so. Shapes and dtypes of the graph stay those of the tensors, so that gradients have the tensors' dtypes.
-    """
-    return {op.name: _rounded_product(device, op) for op in _products()}
-
-
-@cache
-def _products() -> tuple[Operation, ...]:
-    """Return the products of the schema; once, as `burnpy.func` makes a device for each derivative."""
-    return tuple(op for op in operations().values() if op.product)
-
-
-def _rounded_product(device: Any, op: Operation) -> Callable[..., Any]:
-    positions = [k for k, a in enumerate(op.arguments) if a.name in op.product]
-    rounded = device.computing.product_operand
-
-    def method(*args: Any) -> Any:
-        narrowed = list(args)
-        for k in positions:
-            x = args[k]
-            if x.__class__ is Tracked:
-                narrowed[k] = operand = Tracked()
-                operand.value, operand.node = rounded(x.value, op, args), x.node
-                operand.meta = x.meta or x.measured()
-        return getattr(type(device), op.name)(device, *narrowed)
-
-    return method
 
 
 for _name in declarations(Backend):

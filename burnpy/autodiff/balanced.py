@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, ClassVar, Generic, TypeAlias, final
 
 from burnpy.autodiff.autodiff import Strategy
-from burnpy.autodiff.graph import kept_of, with_relays
+from burnpy.autodiff.graph import saved_tuple, with_relays
 from burnpy.autodiff.recipes import ArraySource, Computed
 from burnpy.autodiff.recording import Mode, current_mode
 from burnpy.backend.backend import Backend
@@ -228,7 +228,7 @@ def settle(device: Any, node: Any) -> None:
 def _settled(vjp: Vjp, kept: Any) -> tuple[Vjp, tuple[Any, ...]]:
     new: list[Any] = []
     deferred = False
-    for x in kept_of(kept):
+    for x in saved_tuple(kept):
         if x.__class__ is Computed:
             x = x.kept()
             deferred = deferred or x.__class__ is ArraySource

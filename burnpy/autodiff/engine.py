@@ -12,7 +12,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from burnpy.autodiff.graph import Leaf, Node, absent, kept_of
+from burnpy.autodiff.graph import Leaf, Node, absent, saved_tuple
 from burnpy.backend.errors import GraphError
 from burnpy.backend.primitives import Float
 from burnpy.backend.rules import FACTOR_VJPS, LaterProducts, PartialGrad, add_at_slice, add_product, is_large
@@ -27,20 +27,21 @@ Ready: TypeAlias = Callable[[Leaf, Float], None]
 """``(leaf, gradient)``: takes the gradient of a leaf, complete, while the pass goes on."""
 
 Sums: TypeAlias = Callable[[Iterable[Node | Leaf | None]], tuple[dict[Any, Float], set[Any]]]
-"""Given the nodes and leaves that a pass visits, returns the sums of earlier passes by leaf, and the leaves whose sums
-are owned: no one else sees their memory."""
+"""Takes the nodes and leaves that a pass visits. Returns the sums of earlier passes by leaf, and the leaves whose sums
+are owned: nobody else sees their memory, so that the pass may overwrite it."""
 
 
 class LastUse(NamedTuple):
-    """An entry in the list of nodes of a pass: every node that adds to the gradient of a leaf has been visited."""
+    """An entry in a pass's list of nodes, where the gradient of a leaf is complete: no later node adds to it."""
 
     leaf: Leaf
 
 
 class Totals:
-    """The gradients of a pass so far: what has been added up at nodes that were not visited yet, and at leaves.
+    """The gradients of a pass so far: the sums at nodes that were not visited yet, and at leaves.
 
-    Only sums allocated here may be overwritten, since rules of identities pass one array to two parents.
+    Only a sum that is *owned*, since it was allocated here, may be overwritten: a single contribution may be an array
+    that a rule passed to two parents, as the rule of an addition does.
     """
 
     __slots__ = ("at", "inner", "owned", "untouched")
@@ -68,25 +69,25 @@ class Totals:
             self.owned.add(at)
 
     def _add_partial(self, at: Node | Leaf, total: Any, part: PartialGrad) -> None:
-        """Add a `PartialGrad`, now or together with others.
-
-        The first product that is added to a sum of earlier passes does not wait for others, as there are none if the
-        weight is used once.
-        """
+        """Add a `PartialGrad` now, or keep it, so that the next ones can join it and all are added at once."""
         inner, owned = self.inner, self.owned
         if part.add is absent:
             return
-        if total.__class__ is PartialGrad:
+        if total.__class__ is PartialGrad:  # one that was kept
             if total.join(part):
                 return
             total = total.total(inner)
             owned.add(at)
+        # Keep a product of matrices, with the sum so far. The first one for a sum of earlier passes is added at once:
+        # a weight that is used once has no other.
         if part.add is add_product and (at not in owned or (at not in self.untouched and part.waits())):
             part.sum, part.owned, self.at[at] = total, at in owned, part
             owned.discard(at)
             return
         if total is None and part.add is add_at_slice and inner.eager_checks:
-            self.at[at] = part  # for `join`; other backends, such as a recording, join slices themselves
+            self.at[at] = (
+                part  # keep a slice; backends without eager checks, such as a recording, join slices themselves
+            )
             return
         if total is not None and at not in owned:
             total = inner.add(total, 0.0)
@@ -134,6 +135,7 @@ def propagate(
         sums: called once all nodes are claimed. The result has the sums that it returns, with the gradients added to
             them, perhaps in their memory.
     """
+    # 1. List the nodes, oldest first; with targets, only those on a path to a target.
     totals = Totals(inner)
     for root, seed in roots:
         totals.add(root, seed)
@@ -150,15 +152,18 @@ def propagate(
                 unreached.difference_update((walked.parent0, walked.parent1))
             if unreached:
                 unused(unreached)
+    # 2. Make sure that no other pass has freed the graph, or will.
     if not retain_graph:
         _claim(nodes)
     elif targets is None:
         _check_alive(nodes)
+    # 3. Visit the nodes, newest first, so that the gradient of each is complete.
     if ready is not None:
         nodes = _with_last_uses(nodes, totals.at, targets)
     if sums is not None:
         totals.continue_from(sums(chain(totals.at, _parents(nodes))))
     interior = _visit(inner, nodes, totals, retain_graph, targets, on_path, intercept, ready)
+    # 4. What is left are the gradients of leaves.
     for at, total in totals.at.items():
         if total.__class__ is PartialGrad:
             totals.complete(at)
@@ -179,7 +184,11 @@ def _visit(
     intercept: Interceptor | None,
     ready: Ready | None,
 ) -> dict[Any, Float]:
-    """Visit the nodes, listed oldest first, and return the gradients of the targets that are no leaves."""
+    """Visit the nodes, listed oldest first, and return the gradients of the targets that are no leaves.
+
+    For each node: take its gradient, read its edges and free them, then call the vjp of each edge and add the result to
+    the gradient of the edge's parent. ``totals.at`` holds the gradients of leaves at the end.
+    """
     interior: dict[Any, Float] = {}
     at, owned, add = totals.at, totals.owned, totals.add
     vjp1: Any = None
@@ -203,7 +212,7 @@ def _visit(
         if second is not None:
             vjp1, saved1 = node.vjp1, node.saved1
         if retain_graph:
-            _check_alive((node,))  # checked after the edges were read, since another pass may have freed them
+            _check_alive((node,))  # after the edges were read, since another pass may have freed them before
         else:
             node.parent0, node.saved0 = None, ()
             if second is not None:
@@ -217,14 +226,13 @@ def _visit(
                 if second is None:
                     continue
                 parent, vjp, saved, second, saved1 = second, vjp1, saved1, None, None
-        # Once for each edge. Written out for each, a pass takes 2 % less in a chain of products and 2 % more in one of
-        # sums; a loop over a tuple of the edges takes 100 to 160 ns more per node.
+        # Once for each of one or two edges; a loop over a tuple of them takes 100 to 160 ns more per node.
         while True:
             summed = parent in at
             if intercept is not None:
-                part = intercept(inner, node, vjp, grad, kept_of(saved))
-            elif summed and vjp in FACTOR_VJPS and is_large(at[parent]):  # of one weight
-                part = vjp(LaterProducts(inner, parent in owned), grad, *kept_of(saved))
+                part = intercept(inner, node, vjp, grad, saved_tuple(saved))
+            elif summed and vjp in FACTOR_VJPS and is_large(at[parent]):  # another product for a large weight
+                part = vjp(LaterProducts(inner, parent in owned), grad, *saved_tuple(saved))
             elif saved.__class__ is tuple:  # a call with unpacked arguments costs twice as much as one without
                 part = vjp(inner, grad, *saved) if saved else vjp(inner, grad)
             else:
@@ -271,7 +279,8 @@ def _with_last_uses(
 ) -> list[Any]:
     """Return the nodes, oldest first, with the `LastUse` of each leaf before the oldest node that has it as a parent.
 
-    A leaf that is only a root comes last, and is the first that the pass visits. Of targets, others are left out.
+    A leaf that is only a root comes last, and is the first that the pass visits. With targets, there are entries for
+    these leaves only.
     """
     entries: list[Any] = []
     placed: set[Any] = set()

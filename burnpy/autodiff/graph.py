@@ -20,6 +20,8 @@ from burnpy.backend.rules import PartialGrad, Vjp, identity
 
 Meta: TypeAlias = tuple[Shape, DType]
 
+K = TypeVar("K")
+
 next_seq = count().__next__
 """Creation numbers. A node's number is larger than those of its ancestors, so descending order is a valid order for
 the backward pass."""
@@ -44,7 +46,7 @@ class Wrapped:
             """The dtype of the value."""
             ...
 
-    else:  # read many times for an operation, and so without a call of a Python function
+    else:  # each operation reads them several times, and `attrgetter` reads them without a Python call
         shape = property(attrgetter("value.shape"), doc="The shape of the value.")
         dtype = property(attrgetter("value.dtype"), doc="The dtype of the value.")
 
@@ -55,7 +57,7 @@ class Tracked(Wrapped):
     __slots__ = ("meta", "node", "value")
 
     node: Node | Leaf | None
-    meta: Meta | None  #: (shape, dtype), passed on from operation to operation if known; compared with ``is`` first
+    meta: Meta | None  #: (shape, dtype) if known. Operations pass the pair on, so that ``is`` often compares it
 
     def measured(self) -> Meta:
         """Return ``meta``, reading it from the value and storing it if it is not known yet."""
@@ -74,10 +76,10 @@ class Tracked(Wrapped):
 
 
 class EdgeKind(NamedTuple):
-    """The meaning of a vjp in the edges of one operation's nodes, for graph inspection."""
+    """The meaning of a vjp in the nodes of one operation, for graph inspection."""
 
     argument: str | None  #: the argument whose gradient it computes; None for a vjp that computes several
-    saved: tuple[str, ...]  #: the names of the values saved for it, in order; "" if it is no value of the operation
+    saved: tuple[str, ...]  #: the names of the saved values, in order; "" for one that is no value of the operation
 
 
 class Node:
@@ -86,14 +88,14 @@ class Node:
     __slots__ = ("__weakref__", "alive", "metadata", "parent0", "parent1", "saved0", "saved1", "seq", "vjp0", "vjp1")
 
     operation: ClassVar[str]
-    edge_kinds: ClassVar[Mapping[Vjp, EdgeKind]] = MappingProxyType({})  #: by vjp; empty for a user's own operation
+    edge_kinds: ClassVar[Mapping[Vjp, EdgeKind]] = MappingProxyType({})  #: by vjp; empty for a user's operation
     relay: ClassVar[type[Relay]]  #: the class of the further nodes of an operation with more than two edges
 
     seq: int
     alive: bool  #: present until a pass claims the node: deleting an attribute is atomic, and succeeds only once
     parent0: Node | Leaf | None  #: the parent of the first edge
     vjp0: Vjp  #: the function that computes the parent's gradient
-    saved0: Any  #: the values saved for it: one primitive, or a tuple of any values; see `kept_of`
+    saved0: Any  #: the values saved for it: one primitive, or a tuple of any values; see `saved_tuple`
     parent1: Node | Leaf | None
     vjp1: Vjp
     saved1: Any
@@ -106,12 +108,12 @@ class Node:
 
     @property
     def target(self) -> Node | Leaf:
-        """The node whose gradient is the tensor's gradient: this node, or the hooked tensor's own for a hook's node."""
+        """The node whose gradient is the tensor's gradient: this node, or for a hook's node the node under the hook."""
         return self
 
     @property
     def beneath(self) -> Node | Leaf:
-        """The node under the tensor's hooks, where `retain_grad` attaches; this node itself if it is not a hook."""
+        """The node under the tensor's hooks, to which `retain_grad` attaches its own; this node if it is not a hook."""
         return self
 
     def over(self, node: Node) -> Node:
@@ -193,20 +195,20 @@ def with_relays(node: Any) -> Sequence[Any]:
     return parts
 
 
-def kept_of(saved: Any) -> tuple[Any, ...]:
+def saved_tuple(saved: Any) -> tuple[Any, ...]:
     """Return the saved values of an edge as a tuple: the arguments that its vjp takes after the gradient.
 
-    A single primitive, the most frequent case, is saved without a tuple: a tuple around each would cost a tenth of the
-    time of a tiny operation, and as much of the garbage collector's work.
+    A single primitive, the most frequent case, is saved without a tuple, which would take a tenth of a tiny operation's
+    time, and be one more object for the garbage collector.
     """
     return saved if saved.__class__ is tuple else (saved,)
 
 
 def absent(inner: Any, total: Float, shape: Shape, dtype: DType) -> Float:
-    """Add a missing contribution, for instance where a user's backward() returns None.
+    """Return the total, or zeros if there is none: the ``add`` of a `PartialGrad` that stands for no contribution.
 
-    Return the total, or zeros if there is none, for callers that need an array. The engine skips contributions with
-    this ``add``, so that a leaf reached by no other contribution has no gradient.
+    A user's backward() that returns None gives one. The engine skips it, so that a leaf without any other contribution
+    has no gradient.
     """
     return inner.full(shape, 0.0, dtype) if total is None else total
 
@@ -239,8 +241,8 @@ def leaf_of(value: Any) -> Tracked:
 
 def leaf_on(device: Any, value: Any) -> Tracked:
     """Wrap a primitive of the inner device of an `Autodiff` as a leaf on every level of it."""
-    whole = device.computing is device.inner and not device.inner.differentiates
-    return leaf_of(value) if whole else device.require_grad(device.lift(value))
+    one_level = device.computing is device.inner and not device.inner.differentiates
+    return leaf_of(value) if one_level else device.require_grad(device.lift(value))
 
 
 def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ...]]]) -> Node:
@@ -250,7 +252,8 @@ def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ..
     if len(edges) == 2:
         node.parent1, node.vjp1, node.saved1 = edges[1]
     elif len(edges) > 2:
-        # A balanced tree of relays, built without recursion: pair the edges until one is left besides the first.
+        # A node has two slots for edges. The first edge keeps its slot; relays, in a balanced tree, take the others:
+        # pair the edges until one is left.
         rest: list[Any] = edges[1:]
         while len(rest) > 1:
             rest = [
@@ -291,21 +294,18 @@ def constant_vjp(inner: Any, grad: Float, update: Float) -> Float:
     return update
 
 
-K = TypeVar("K")
-
-
 def conjugate(b: Any, x: Inexact) -> Inexact:
     """Return the conjugate of a complex primitive; floats and None unchanged."""
     return b.conj(x) if x is not None and x.dtype.kind == "c" else x
 
 
-def handed_in(b: Any, parts: Iterable[Inexact | PartialGrad | None]) -> tuple[Any, ...]:
-    """Convert gradients that user code returned to the engine's."""
+def from_user(b: Any, parts: Iterable[Inexact | PartialGrad | None]) -> tuple[Any, ...]:
+    """Convert gradients that user code returned to the engine's convention, without conjugates."""
     return tuple([part if isinstance(part, PartialGrad) else conjugate(b, part) for part in parts])
 
 
 def conjugated(b: Any, gradients: dict[K, Inexact]) -> dict[K, Inexact]:
-    """Return gradients with those of complex numbers conjugated."""
+    """Return the gradients, those of complex numbers conjugated."""
     for x in gradients.values():
         if x.dtype.kind == "c":
             return {key: conjugate(b, grad) for key, grad in gradients.items()}

@@ -2,9 +2,8 @@
 
 An operation is declared once, as a method whose annotations use the aliases of `burnpy.backend.primitives` and whose
 decorator, `required` or `derived`, states whether a backend must implement it, its algebra, its derivative and its
-other `Traits`.
-Everything generic over operations (Autodiff, Forward, Balanced, Profiled, Checked, the conformance suite, the reference
-page, the completeness tests) reads this table::
+other `Traits`. Everything generic over operations reads this table: the backends that wrap others (Autodiff, Forward,
+Profiled, Checked), the conformance suite, the reference page, and tests of completeness::
 
     @required(Algebra.POINTWISE, flops=3, vjp=lambda i, g, out: i.mul(g, out))
     def exp(self, x: Float) -> Float: ...
@@ -14,6 +13,9 @@ page, the completeness tests) reads this table::
 
     @derived(Algebra.GENERAL, like="x", flops=lambda x: 7 * prod(x), vjp=softmax_vjp, symmetric=True)
     def softmax(self, x: Float, dim: int) -> Float: ...
+
+A vjp multiplies a gradient by the derivative: ``i`` is the backend that computes gradients, ``g`` the gradient of the
+result, and the other parameters name the result, ``out``, or arguments. Only the values that they name are saved.
 
 `burnpy.backend.entries` parses its entries on first access.
 """
@@ -53,7 +55,7 @@ takes on a CPU. A composition is the sum of the steps of its definition; moving,
 
 
 class Traits(TypedDict, total=False):
-    """The keywords of a declaration: the properties of an operation that generic code uses, and its derivative.
+    """The keywords of a declaration: the properties of an operation that generic code needs, and its derivative.
 
     `burnpy.backend.rules` explains the functions that compute derivatives. A pointwise operation gives ``vjp``, which
     serves both modes. A linear, structural or bilinear one gives the transposes as ``vjp``; forward mode applies the
@@ -68,8 +70,8 @@ class Traits(TypedDict, total=False):
     like: str
     """The argument whose shape the result has, for an operation that is not elementwise."""
     view: str
-    """The argument whose memory the result shares, unless the layout of its elements does not permit it, or copying a
-    few elements takes less time."""
+    """The argument whose memory the result may share: it does not where the layout of the elements prevents it, or
+    where copying a few elements takes less time."""
     consumes: str | tuple[str, ...]
     """The arguments whose memory a result may overwrite; of `Backend.foreach` only if they are ``owned``. All other
     arguments are unchanged after a call."""
@@ -78,9 +80,9 @@ class Traits(TypedDict, total=False):
     flops: Flops
     """See `Flops`. By default 1 for elementwise operations, else 0."""
     product: bool | tuple[str, ...]
-    """The operands of matrix products (True: all float arguments), whose multiplications and additions are most of the
-    FLOPs; these take less time than others. `Mixed` rounds the operands to 16 bits; with ``out``, also the result that
-    is saved as an operand of the backward pass."""
+    """The operands of matrix products (True: all float arguments), if products are most of the FLOPs; they take less
+    time than other FLOPs. `Mixed` rounds the operands to 16 bits. With ``out``, it also rounds the result that is saved
+    as an operand of the backward pass."""
     vjp: Vjp | tuple[Vjp, ...]
     """Reverse mode: one function ``(inner, grad, names…)`` for each float argument, which returns its gradient."""
     jvp: Vjp | tuple[Vjp, ...]
@@ -101,15 +103,15 @@ class Traits(TypedDict, total=False):
     matrices: Matrices
     """Simpler vjps of a product for two matrices, in addition to ``vjp``."""
     last_two: Vjp
-    """A vjp that returns the gradients of the last two of three float arguments together, in addition to ``vjp``, for
-    where both are needed."""
+    """A vjp that returns the gradients of the last two of three float arguments together, in addition to ``vjp``. It is
+    called where both are needed."""
     batch: BatchRule
     """How `burnpy.func.vmap` computes the operation for many examples at once: see `burnpy.backend.rules`."""
     onnx: str
     """ONNX's operator for the operation, or a function that writes it: see `burnpy.interop.onnx.operators`."""
     method: bool
-    """True if tensors have a method of the operation's name that calls it, with its docstring, and is loaded at first
-    use: ``make generated`` writes it. For elementwise operations of one argument or two."""
+    """True if tensors have a method of the operation's name and docstring, which calls it and is loaded at first use.
+    ``make generated`` writes the method. For elementwise operations of one or two arguments."""
 
 
 class Declaration:
@@ -135,7 +137,7 @@ def derived(algebra: Algebra, **traits: Unpack[Traits]) -> Callable[[F], F]:
 
 def _mark(declaration: Declaration) -> Callable[[F], F]:
     def mark(function: F) -> F:
-        function.__operation__ = declaration  # type: ignore[attr-defined]  # functions take attributes
+        function.__operation__ = declaration  # type: ignore[attr-defined]  # a function can have any attribute
         return function
 
     return mark

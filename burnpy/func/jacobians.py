@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from math import prod
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
-from burnpy.autodiff.graph import is_array, kept_of
+from burnpy.autodiff.graph import is_array, saved_tuple
 from burnpy.autodiff.tools.backward import walked
 from burnpy.autodiff.tools.graph_views import walk
 from burnpy.backend.errors import ArgumentError, KindError
@@ -297,7 +297,7 @@ def _rows_in_memory(recording: RecordedFunction, node: Any) -> int:
     arrays: dict[int, int] = {id(x): _bytes(x) for x in recording.inputs}
     for each in nodes:
         for edge in (each.saved0, getattr(each, "saved1", ())):
-            arrays.update([(id(x), _bytes(x)) for x in kept_of(edge) if is_array(x)])
+            arrays.update([(id(x), _bytes(x)) for x in saved_tuple(edge) if is_array(x)])
     return max(1, MEMORY // max(1, sum(arrays.values())))
 
 

@@ -1,4 +1,9 @@
-"""`Module`: the base class of models and layers."""
+"""`Module`: the base class of models and layers.
+
+Its base classes have the methods of one concern each: `burnpy.nn.module_base` the fields and their immutability,
+`burnpy.nn.module_state` parameters and their replacement, `burnpy.nn.buffer_updates` running statistics, and
+`burnpy.nn.summary` what is printed.
+"""
 
 from __future__ import annotations
 
@@ -156,9 +161,9 @@ class Unplaced(ModuleMethods[Any]):
 
 
 class FunctionLayer(Unplaced):
-    """The base class of layers that are a function with settings, whose arguments and errors they have.
+    """The base class of layers that call a function with settings, and have its arguments and errors.
 
-    A subclass names the function, and the fields that it passes to it by name.
+    A subclass names the function, and the fields to pass to it by name.
     """
 
     __slots__ = ()
@@ -208,8 +213,9 @@ ModuleMethods._reserved = frozenset(dir(Module))
 def rebound(module: ModuleBase[Any]) -> R:  # type: ignore[type-var]  # the class that the caller declares
     """Return the module on its inner backend, with the type that the caller's ``valid()`` declares.
 
-    It is what a module's own ``valid()`` returns. Python's types cannot say "this class, on the inner backend" once for
-    all classes, so each class says it by this line; without it the module runs the same, and ``valid()`` is inherited::
+    A module's own ``valid()`` returns it. Python's types cannot say "this class, on the inner backend" once for all
+    classes, so each class says it in two lines. Without them, the module inherits ``valid()`` and runs the same, but
+    type checkers see only a ``Module[I]``::
 
         def valid(self: "Net[Autodiff[I]]") -> "Net[I]":
             return rebound(self)
@@ -220,8 +226,8 @@ def rebound(module: ModuleBase[Any]) -> R:  # type: ignore[type-var]  # the clas
     device: Any = module._own_device()
     if device is not None and not device.differentiates:
         raise NotTrackedError(
-            f"valid() got {a(type(module).__name__)} on {device}, which records no graph; it is what valid() "
-            "gives: use it as it is, or make the model on Autodiff[...] to train it"
+            f"valid() got {a(type(module).__name__)} on {device}, which records no graph already; use the model as it "
+            "is, or make it on Autodiff[...] to train it"
         )
     rebindable: Any = module  # of the class that the caller declares
     return rebindable if device is None else rebindable._on_inner(device)  # type: ignore[no-any-return]  # as above

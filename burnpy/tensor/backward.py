@@ -272,7 +272,7 @@ class Tracking(TensorBase[B]):
                 NotTrackedError: the tensor is not a leaf (use ``retain_grad`` for the gradient of a non-leaf).
                 DeviceError: the gradients are of another level or device.
             """
-            return _gradients("grad", self, grads)._found(self)
+            return _gradients("grad", self, grads)._get(self)
 
         def grad_remove(self, grads=None):
             """Return the gradient of this leaf, or None, and a new `Gradients` without it."""

@@ -36,8 +36,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
     """The gradients of one backward pass: an immutable mapping from leaves to tensors on the inner backend ``I``.
 
     Leaves are compared by identity: ``grads[x]`` and ``x.grad(grads)`` need the very tensor that ``require_grad``
-    returned.
-    Gradients can be read from any thread, added, scaled and mapped; each such call returns new ones.
+    returned. Gradients can be read from any thread, added, scaled and mapped; each such call returns new ones.
 
     >>> x = Tensor[Autodiff[NumPy]].from_data([1.0, 2.0]).require_grad()
     >>> grads = (x * x).sum().backward()
@@ -54,10 +53,12 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
     def __init__(
         self, device: Autodiff[I], values: Mapping[Leaf, Float], updates: Mapping[str, Float] | None = None
     ) -> None:
-        """Create the gradients, as backward passes do.
+        """Create gradients from inner primitives.
 
-        ``values`` maps leaves, ``updates`` maps ids of buffers, to inner primitives. Entries of ``values``
-        whose leaf belongs to a buffer are moved to the updates.
+        Args:
+            device: the device of the leaves.
+            values: the gradients by leaf. Entries whose leaf belongs to a buffer are moved to the updates.
+            updates: the updates of buffers by the buffers' ids.
         """
         own_values = dict(values)
         own_updates = dict(updates) if updates else {}
@@ -70,7 +71,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
     @classmethod
     def found(cls, device: Autodiff[I], values: dict[Leaf, Inexact]) -> Gradients[I]:
-        """Return the gradients that a backward pass has found, those of complex numbers conjugated for users."""
+        """Return the results of a backward pass, with PyTorch's convention for complex gradients: see `graph`."""
         return cls(device, conjugated(device.inner, values))
 
     def __setattr__(self, name: str, value: object = None) -> NoReturn:
@@ -93,8 +94,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
         def __delitem__(self, leaf):
             raise ImmutableError(
-                "Gradients are immutable: del grads[x] cannot be; grads.without([x]) makes new ones without it, and "
-                "x.grad_remove(grads) gives the gradient besides"
+                "Gradients are immutable: grads[x] cannot be deleted; grads.without([x]) makes new ones without it, "
+                "and x.grad_remove(grads) returns the gradient as well"
             )
 
     def __copy__(self) -> Self:
@@ -105,8 +106,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
     def __reduce__(self) -> NoReturn:
         raise KindError(
-            "Gradients are keyed by the leaves of this process and cannot be pickled; those of a model can, as "
-            "GradientsParams.from_grads(grads, model), and others as the tensors in it"
+            "Gradients cannot be pickled: their keys are leaves of this process; pickle a model's as "
+            "GradientsParams.from_grads(grads, model), and others as tensors, such as grads[x]"
         )
 
     @property
@@ -144,9 +145,9 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
         def get(self, leaf, default=None):
             """Return the gradient of a leaf, or ``default`` if there is none, as for a tensor that is not a leaf."""
-            return self._found(leaf, default) if leaf in self else default
+            return self._get(leaf, default) if leaf in self else default
 
-    def _found(self, leaf: Any, default: Any = None) -> Any:
+    def _get(self, leaf: Any, default: Any = None) -> Any:
         """Return the gradient of a leaf, or ``default`` if the backward pass did not reach it."""
         value = self._values.get(self.key(leaf))
         return default if value is None else self._tensor(value)
@@ -154,7 +155,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
     def __contains__(self, leaf: object) -> bool:
         try:
             return _has_gradient(leaf) and self.key(leaf) in self._values
-        except (DeviceError, NotTrackedError):  # no leaf
+        except (DeviceError, NotTrackedError):  # not a leaf
             return False
 
     def __iter__(self) -> Iterator[Tensor[Any]]:
@@ -185,7 +186,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
 
     def remove(self, leaf: TensorOnAutodiff[I]) -> tuple[Tensor[I] | None, Gradients[I]]:
         """Return the gradient of a leaf, or None, and new gradients without it."""
-        return self._found(leaf), self.without([leaf])
+        return self._get(leaf), self.without([leaf])
 
     @explained
     def without(self, leaves: Iterable[TensorOnAutodiff[I]]) -> Gradients[I]:
@@ -210,8 +211,8 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
                 or (result.shape, result.dtype) != (value.shape, value.dtype)
             ):
                 raise ArgumentError(
-                    f"the function given to map() got a Tensor of shape {value.shape} and dtype {value.dtype} on "
-                    f"{self.device} and must return one such, but returned {describe(result)}"
+                    f"map() calls its function with a Tensor of shape {value.shape} and dtype {value.dtype} on "
+                    f"{self.device} and expects the same back, but got {describe(result)}"
                 )
             mapped[leaf] = result._primitive
         return Gradients(self._device, mapped, self._updates)
@@ -228,10 +229,10 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         """Add two gradients leaf by leaf; a leaf present in only one is kept. Buffer updates are added as well."""
         if not isinstance(other, Gradients):
             raise KindError(
-                f"gradients are added to gradients, not to {describe(other)}; to change each, use grads.map(f)"
+                f"cannot add {describe(other)} to gradients, only gradients; to change each gradient, use grads.map(f)"
             )
         if other._device is not self._device:
-            raise DeviceError(f"gradients on {self.device} and {other.device} do not add; both must be of one device")
+            raise DeviceError(f"cannot add gradients on device {other.device} to gradients on device {self.device}")
         device: Any = self.device
         both = [leaf for leaf in other._values if leaf in self._values]
         sums = device.foreach_add([self._values[leaf] for leaf in both], [other._values[leaf] for leaf in both], 1.0)
@@ -265,9 +266,9 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         return [*self._values.values()]
 
     def mapped(self, operation: str, *args: Any) -> Gradients[I]:
-        """Return new gradients, with an operation on lists applied to all; tensors among its arguments are 0-d.
+        """Return new gradients, with one of the backend's operations on lists, such as ``foreach_mul``, applied to all.
 
-        Complex gradients take part as pairs of floats.
+        Tensors among ``args`` are 0-d. Complex gradients are computed as pairs of floats.
         """
         values = on_lists(self.device, operation, self.primitives(), *map(primitive_of, args))
         return Gradients(self._device, dict(zip(self._values, values, strict=True)), self._updates)
@@ -276,13 +277,19 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         return tensor_of(self._device.inner, value)  # type: ignore[no-any-return]  # of that class
 
     def key(self, leaf: Any) -> Leaf:
-        """Return the leaf node of a tensor: the key under which its gradient is stored."""
+        """Return the leaf node of a tensor: the key under which its gradient is stored.
+
+        Raises:
+            KindError: ``leaf`` is not a float or complex tensor.
+            DeviceError: it is not on the device of the leaves.
+            NotTrackedError: it is not a leaf.
+        """
         if not (isinstance(leaf, TensorBase) and leaf.kind in INEXACT):  # one call less than `_has_gradient`
             hint = "give its .value" if hasattr(leaf, "value") else "only float tensors have any"
             if hasattr(leaf, "with_values"):  # a model
                 hint = "GradientsParams.from_grads(grads, model) has those of all parameters"
             what = a(type(leaf).__name__) if hasattr(leaf, "with_values") else describe(leaf)
-            raise KindError(f"gradients are looked up by tensor, got {what}; {hint}")
+            raise KindError(f"gradients are found by tensor, got {what}; {hint}")
         if leaf._device is not self._device:
             if leaf.device is self._device.inner:
                 raise DeviceError(
@@ -298,7 +305,7 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
         if node is None:
             raise NotTrackedError(
                 f"the tensor of shape {leaf.shape} and dtype {leaf.dtype} on {leaf.device} is not tracked and has no "
-                "gradient; call require_grad() before computing the loss, and ask with the tensor that it returned"
+                "gradient; call require_grad() before computing the loss, and pass the tensor that it returned"
             )
         key = node.leaf
         if key is None:

@@ -1,16 +1,19 @@
-"""Decorators that create tensor methods from templates: methods that differ only in the operation share one function.
+"""Decorators that create tensor methods from templates: methods that differ only in the operation are copies of one.
 
-A template mentions ``OPERATION`` in place of the operation's name, which `burnpy.backend.functions` replaces. The
-decorated declaration, whose body is ``...``, provides the signature with the parameter names, the types and the
-documentation. Its keyword-only parameters are keyword-only to type checkers and `inspect` alone: CPython calls
-functions that have such parameters by a slower path, which takes 50 ns more.
+A template, such as `_unary`, has ``OPERATION`` in place of the operation's name, which `burnpy.backend.functions`
+replaces. The decorated declaration, whose body is ``...``, provides the parameter names, types and documentation::
 
-Plain methods that call a shared function with the operation's name take 4 to 9 % longer: a sum of 8×8 numbers 2.92 µs
-against 2.78, tracked 4.14 against 3.84, a softmax 3.44 against 3.30 (NumPy, Python 3.11).
+    @unary
+    def exp(self) -> Self:
+        ...  # with a docstring
 
-Elementwise methods take PyTorch's and NumPy's ``out`` and ``inplace`` to say what to write instead: a parameter with a
-default costs a hundredth of a tiny operation. Other names are refused by Python itself, since ``**unknown`` would cost
-a twelfth.
+A method that calls a shared function with the operation's name would take 4 to 9 % longer: a sum of 8×8 numbers 2.92 µs
+instead of 2.78, a softmax 3.44 instead of 3.30 (NumPy, Python 3.11). For the same reason:
+
+- Parameters that a declaration makes keyword-only are so for type checkers and `inspect` alone: CPython takes 50 ns
+  more for a call of a function that has such parameters.
+- Elementwise methods take PyTorch's ``out`` and ``inplace`` only to say what to write instead, as a default costs a
+  hundredth of a tiny operation. ``**unknown``, with which reductions explain any argument, would cost a twelfth.
 """
 
 from __future__ import annotations
@@ -77,10 +80,10 @@ def from_template(template: Any) -> Callable[[F], F]:
 
 
 def _method(template: Any, declaration: F, result: str = "blank") -> F:
-    """Return the method that ``template`` makes for the operation of a declaration's name."""
+    """Return a copy of ``template`` for the operation that has the declaration's name."""
     name, code = declaration.__name__, declaration.__code__
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    words = dict(zip(template.__code__.co_varnames, own, strict=False))  # the parameters
+    words = dict(zip(template.__code__.co_varnames, own, strict=False))  # the template's parameters get these names
     words |= {"OPERATION": name, "blank": result}
     method = copy_function(template, declaration.__qualname__, words)
     method.__doc__, method.__module__ = declaration.__doc__, declaration.__module__
@@ -106,21 +109,21 @@ def _binary(self: Any, other: Any, out: Any = None) -> Any:
     if out is not None:
         return _with_option(self, "OPERATION", other, out)
     device = self._device
-    if other.__class__ is self.__class__ and other._device is device:
+    if other.__class__ is self.__class__ and other._device is device:  # the most frequent case first
         value = other._primitive
     elif other.__class__ in self.numbers:
         value = other
-    elif (reflected := getattr(other.__class__, "_reflected", None)) is not None:  # a method in a tensor's place
+    elif (reflected := getattr(other.__class__, "_reflected", None)) is not None:  # ``x.grad`` without its call
         return reflected(other, "OPERATION", self)
     else:
         own = self.__class__
         self, value = operands(self, other, "OPERATION")
-        if self.__class__ is not own:  # a number that has become complex
+        if self.__class__ is not own:  # a number made the tensor complex
             return self.OPERATION(other)
         device = self._device
     try:
         primitive = self._backend.OPERATION(self._primitive, value)
-    except Exception as error:  # of the array library, of any class; it is explained or raised again
+    except Exception as error:  # the array library may raise any class
         explain(error, "OPERATION", self, other)
         raise
     result = blank()
@@ -130,7 +133,7 @@ def _binary(self: Any, other: Any, out: Any = None) -> Any:
 
 
 def _with_option(x: Any, operation: str, other: Any, option: Any) -> Any:
-    """Return the result of a binary method called with a keyword option; ``out`` is an error for all."""
+    """Return the result of a binary method called with a keyword option; without one, the option was ``out``."""
     method = getattr(x, f"_{operation}_with", None)
     if method is None:
         refuse_option(x, operation, out=option)

@@ -58,7 +58,7 @@ def tracked_output(meta: str) -> list[str]:
 
 
 def saved_by(op: Operation, vjp: Callable[..., Any], fit: str | None = None) -> str:
-    """Generate the expression for the values a node saves for a vjp: a primitive or a tuple, as `graph.kept_of` reads.
+    """Generate the expression for the values that a node saves for a vjp, which `graph.saved_tuple` reads.
 
     ``fit`` is the expression for the argument's shape, saved first for a vjp that undoes broadcasting.
     """

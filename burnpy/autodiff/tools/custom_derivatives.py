@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
-from burnpy.autodiff.graph import conjugate, handed_in
+from burnpy.autodiff.graph import conjugate, from_user
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
 from burnpy.autodiff.tools.batched_rules import Batch, batched_bwd, batched_code, batched_jvp, differentiated_beneath
 from burnpy.autodiff.tools.forward_mode import tangent_parts, traced, transposed
@@ -262,7 +262,7 @@ def _backward_vjp(inner: Any, grads: Sequence[Any], rule: _BackwardRule, *saved:
     if reads.method is not None:
         sources = [x for x in (*incoming, *tensors_in(residuals)) if x is not None]
         parts = refused(reads.message(who), inner, parts, rule.arguments, sources)
-    return handed_in(inner, [part for part, needed in zip(parts, rule.needs, strict=True) if needed])
+    return from_user(inner, [part for part, needed in zip(parts, rule.needs, strict=True) if needed])
 
 
 class custom_jvp(_Custom[F]):  # noqa: N801  # as above

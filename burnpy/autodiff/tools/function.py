@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from burnpy.autodiff.autodiff import Autodiff
 from burnpy.autodiff.forward import Forward
 from burnpy.autodiff.forward_methods import Dual
-from burnpy.autodiff.graph import Leaf, conjugate, handed_in, untracked
+from burnpy.autodiff.graph import Leaf, conjugate, from_user, untracked
 from burnpy.autodiff.joint_nodes import opaque_class, record_outputs
 from burnpy.autodiff.recording import new_level
 from burnpy.autodiff.tools.batched_rules import BatchedCall, batched_function, differentiated_beneath
@@ -339,9 +339,9 @@ def function_vjp(
     own = [conjugate(inner, next(remaining)) if differentiable else None for differentiable in call.differentiable]
     incoming = [_materialized(call, spec, inner, grad) for spec, grad in zip(call.outputs, own, strict=True)]
     if hasattr(call.function.backward, ONCE):
-        return handed_in(inner, once_vjp(inner, call, needs, incoming, saved))
+        return from_user(inner, once_vjp(inner, call, needs, incoming, saved))
     parts = call_method(call, "backward", needs, inner, incoming, saved)
-    return handed_in(inner, [part for part, needed in zip(parts, needs, strict=True) if needed])
+    return from_user(inner, [part for part, needed in zip(parts, needs, strict=True) if needed])
 
 
 def _materialized(call: FunctionCall, spec: TensorSpec | None, device: Any, part: Any) -> Any:

@@ -13,7 +13,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from burnpy.autodiff.graph import EdgeKind, Leaf, Meta, Node, Relay, Retained, is_array, kept_of
+from burnpy.autodiff.graph import EdgeKind, Leaf, Meta, Node, Relay, Retained, is_array, saved_tuple
 from burnpy.autodiff.rule_table import RULES, Rule
 from burnpy.backend.backend import Backend
 from burnpy.backend.rules import PartialGrad, Vjp
@@ -50,8 +50,8 @@ def edges(node: Any) -> list[Edge]:
 def _slots(node: Any) -> list[tuple[Any, Any, Any]]:
     has_second = node.parent1 is not None
     return [
-        (node.parent0, node.vjp0, kept_of(node.saved0)),
-        *([(node.parent1, node.vjp1, kept_of(node.saved1))] if has_second else []),
+        (node.parent0, node.vjp0, saved_tuple(node.saved0)),
+        *([(node.parent1, node.vjp1, saved_tuple(node.saved1))] if has_second else []),
     ]
 
 

@@ -13,9 +13,9 @@ from burnpy.autodiff.graph import (
     Retained,
     Tracked,
     conjugate,
-    kept_of,
     new_node,
     next_seq,
+    saved_tuple,
     untracked,
 )
 from burnpy.autodiff.joint_nodes import put_gradient, record_outputs, result_vjp
@@ -378,7 +378,7 @@ def _copied(node: Node, parents: list[Node | Leaf], kept: list[Any]) -> tuple[_H
     for parent, slot in ((node.parent0, 0), (node.parent1, 1)):
         if parent is None:
             continue
-        vjp, own = (node.vjp0, kept_of(node.saved0)) if slot == 0 else (node.vjp1, kept_of(node.saved1))
+        vjp, own = (node.vjp0, saved_tuple(node.saved0)) if slot == 0 else (node.vjp1, saved_tuple(node.saved1))
         if vjp is result_vjp:
             raise ArgumentError(
                 "register_node_hook() cannot hook an operation with several results, which share one rule; "

@@ -1,7 +1,10 @@
 """Activation functions, and the derivatives that a backend may fuse.
 
 Each ``*_backward`` computes grad · f'(x) for arguments of one shape. Its default is composed of differentiable
-operations, so that derivatives of higher order exist.
+operations, so that derivatives of higher order exist. Other derivatives are formulas, which ``i.fused`` computes in one
+pass over memory if the backend can, and operation by operation if not.
+
+In ``batch=SHIFTED``, `burnpy.func.vmap` may add a leading dimension to the arguments, as no element depends on others.
 """
 
 from __future__ import annotations
@@ -25,12 +28,12 @@ from burnpy.backend.schema import POINTWISE, derived
 
 
 def softplus_gradient(i: Any, g: Float, x: Float, beta: float) -> tuple[Float]:
-    """Multiply g by sigmoid(beta · x): a formula for one pass over memory."""
+    """Multiply g by sigmoid(beta · x)."""
     return (in_float32(i, lambda b, g, x: b.mul(g, logistic(b, b.mul(x, beta))[0]), g, x),)
 
 
 def mish_gradient(i: Any, g: Float, x: Float) -> tuple[Float]:
-    """Multiply g by the derivative of `mish`: a formula for one pass over memory."""
+    """Multiply g by the derivative of `mish`."""
     return (in_float32(i, lambda b, g, x: b.mul(g, mish_slope(b, x)), g, x),)
 
 
@@ -68,7 +71,8 @@ class Activation(OperationsBase):
         if not approximate:
             density = self.mul(self.exp(self.mul(self.square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
         else:
-            slope = self.mul(self.add(self.mul(self.square(x), 3 * _CUBIC), 1.0), 2 * _ROOT)
+            # Φ is sigmoid(2u): its derivative is Φ · (1 - Φ) · 2u'.
+            slope = self.mul(self.add(self.mul(self.square(x), 3 * _TANH_CUBIC), 1.0), 2 * _TANH_SCALE)
             density = self.mul(self.mul(phi, rest), slope)
         return self.mul(grad, self.add(phi, self.mul(x, density)))
 
@@ -138,15 +142,18 @@ class Activation(OperationsBase):
         return in_float32(self, mish, x)
 
 
-_ROOT = math.sqrt(2 / math.pi)
-_CUBIC = 0.044715
+_TANH_SCALE, _TANH_CUBIC = math.sqrt(2 / math.pi), 0.044715
+"""The constants of the approximation Φ(x) ≈ ½(1 + tanh(_TANH_SCALE · (x + _TANH_CUBIC · x³)))."""
 _DENSITY_IS_ZERO = 40.0
-"""The number beyond which normal densities are 0 in float64. The square of a larger one may be infinite."""
+"""The number beyond which normal densities are 0 in float64. The square of a larger number may be infinite."""
 
 
 def _phi(b: Activation, x: Float, approximate: bool) -> tuple[Float, Float | None]:
-    """Compute Φ(x), and of the approximation ½(1 + tanh u), which is sigmoid(2u), 1 - Φ(x) as well."""
+    """Return Φ(x), the normal distribution function, and for the approximation also 1 - Φ(x).
+
+    The approximation ½(1 + tanh u) equals sigmoid(2u).
+    """
     if not approximate:
         return b.mul(b.add(b.erf(b.mul(x, math.sqrt(0.5))), 1.0), 0.5), None
-    cubic = b.mul(x, b.add(b.mul(b.square(x), _CUBIC), 1.0))
-    return logistic(b, b.mul(cubic, 2 * _ROOT))
+    cubic = b.mul(x, b.add(b.mul(b.square(x), _TANH_CUBIC), 1.0))
+    return logistic(b, b.mul(cubic, 2 * _TANH_SCALE))

@@ -46,12 +46,13 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     >>> linear(x, w, Tensor[NumPy].from_data([100.0])).tolist()
     [[121.0]]
     """
-    if not alike(x, weight, bias):
+    if not alike(x, weight, bias):  # convert the arguments, or explain why they do not fit
         x, weight, bias = floats("linear", 2, x=x, weight=weight, bias=bias)
     p, w, b = x._primitive, weight._primitive, None if bias is None else bias._primitive
     shape, sizes = p.shape, w.shape
     if not shape or len(sizes) != 2 or shape[-1] != sizes[0] or (b is not None and b.shape != sizes[1:]):
-        raise _explained(shape, sizes, None if b is None else b.shape)
+        raise _shape_error(shape, sizes, None if b is None else b.shape)
+    # The backend's operation adds the bias to the rows of the product, of floats.
     if bias is None or len(shape) == 1 or x.__class__ is ComplexTensor:
         product = x @ weight
         return product if bias is None else product + bias
@@ -92,12 +93,13 @@ def bilinear(x1: Tensor[B], x2: Tensor[B], weight: Tensor[B], bias: Tensor[B] | 
             f"bilinear() got weight of shape {sizes} and bias of shape {bias.shape}, which must be {sizes[:1]}"
         )
     out, in1, in2 = sizes
+    # For each example, x1 turns the weight into a matrix (out, in2), which x2 multiplies.
     matrices = (x1 @ weight.permute(1, 0, 2).reshape((in1, out * in2))).reshape((*first[:-1], out, in2))
     product = (matrices @ x2.unsqueeze(-1)).squeeze(-1)
     return product if bias is None else product + bias
 
 
-def _explained(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:
+def _shape_error(shape: Shape, weight: Shape, bias: Shape | None) -> ShapeError:
     """Return the error that says which shapes do not match."""
     if len(weight) != 2:
         return ShapeError(f"linear() takes weight of shape (in, out), got shape {weight}")
@@ -177,7 +179,7 @@ class Linear(Module[B]):
 
 
 def linear_of(weight: Param[B], bias: Param[B] | None) -> Linear[B]:
-    """Return a linear layer of a weight (in, out) and a bias (out,)."""
+    """Return a linear layer with a weight of shape (in, out) and a bias of shape (out,)."""
     inputs, outputs = weight.shape
     empty = Linear(inputs, outputs, bias=False, device=weight.device, initializer=Zeros())
     return empty.replace(weight=weight, bias=bias)
@@ -219,7 +221,7 @@ class Bilinear(Module[B]):
         self.bias = Param(default((outputs,), device=device, generator=generator)) if bias else None
 
     def forward(self, x1: Tensor[B], x2: Tensor[B]) -> Tensor[B]:
-        """Return shape (…, outputs) of inputs of shapes (…, in1) and (…, in2)."""
+        """Map (…, in1) and (…, in2) to (…, outputs)."""
         return bilinear(x1, x2, self.weight.value, None if self.bias is None else self.bias.value)
 
     @property
