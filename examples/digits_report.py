@@ -122,7 +122,7 @@ class Report:
         self._stop()
         plot(self._learned, self._tested, images.to_numpy(), labels.to_numpy(), read.to_numpy(), self._path)
         counts = f"{(read == labels).sum().item()} of {len(labels)}"
-        print(f"test accuracy {accuracy.item():.2%} ({counts}); curves and misread digits are in {self._path}")
+        print(f"held-out accuracy {accuracy.item():.2%} ({counts}); curves and misread digits are in {self._path}")
 
 
 def bar(console: Console) -> Progress:

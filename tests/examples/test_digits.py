@@ -30,8 +30,8 @@ def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProce
 
 
 def accuracy(output: str) -> float:
-    found = re.search(r"test accuracy ([\d.]+)%", output)
-    assert found, f"no test accuracy in:\n{output}"
+    found = re.search(r"held-out accuracy ([\d.]+)%", output)
+    assert found, f"no held-out accuracy in:\n{output}"
     return float(found.group(1))
 
 
