@@ -17,6 +17,7 @@ from tests.interrupting import LONG
 
 pytest.importorskip("llvmlite")
 
+from burnpy_numpy.kernels import kernel
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution import blocked, weight_gradients
 from burnpy_numpy.kernels.convolution.blocked import convolve_blocks
@@ -142,9 +143,26 @@ def test_results_do_not_depend_on_threads_or_parts(case: str, monkeypatch: pytes
         monkeypatch.setattr(blocked, "_PANEL", panel)
         monkeypatch.setattr(weight_gradients, "COUNT", threads)
         monkeypatch.setattr(weight_gradients, "_PART", part)
+        kernel._described.clear()
         for found, want in zip(results(*arguments), wanted, strict=True):
             np.testing.assert_array_equal(found, want)
     assert max(ranges) > 1
+
+
+def test_arrays_of_the_same_shapes_take_calls_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight, bias, grad, where = given("float64", *CASES["members"])
+    results(x, weight, bias, grad, where)
+    for module in (blocked, weight_gradients):
+        monkeypatch.setattr(module, "block_kernels", None)
+    shapes = [a.shape for a in (x, weight, bias, grad)]
+    x, weight, bias, grad = (drawn(k, *shape) for k, shape in enumerate(shapes, 5))
+    out, by_x, by_weight = results(x, weight, bias, grad, where)
+    wanted = table.ROWS["conv2d"].reference(x, weight, *where, 1) + bias[:, None, None]
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-9)
+    wanted = table.ROWS["conv2d_input"].reference(grad, weight, x.shape, *where, 1)
+    np.testing.assert_allclose(by_x, wanted, rtol=0, atol=1e-9)
+    wanted = table.ROWS["conv2d_weight"].reference(grad, x, weight.shape, *where, 1)
+    np.testing.assert_allclose(by_weight, wanted, rtol=0, atol=1e-9)
 
 
 def test_threads_have_memory_for_the_blocks_that_there_are() -> None:
@@ -337,6 +355,7 @@ def test_without_a_kernel_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -
     x, weight, _, grad, where = given("float32", *CASES["members"])
     wanted = D.conv2d(x, weight, *where, 1), D.conv2d_weight(grad, x, weight.shape, *where, 1)
     monkeypatch.setattr(channel_blocks, "template_kernel", lambda *_: None)
+    kernel._described.clear()
     assert not convolve_blocks(x, weight, None, np.empty_like(grad), where, False)
     assert not weight_gradient_of_blocks(grad, x, np.empty_like(weight), where)
     found = D.conv2d(x, weight, *where, 1), D.conv2d_weight(grad, x, weight.shape, *where, 1)

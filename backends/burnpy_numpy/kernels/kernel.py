@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from burnpy_numpy.kernels.compiler.entry import Call, Entry
     from burnpy_numpy.kernels.compiler.target import Unsupported
     from burnpy_numpy.kernels.launch import Kernel, TemplateKernel
+
+T = TypeVar("T")
 
 LEAST = 2
 """The least number of elements for which kernels replace several calls of NumPy. A single element may be one of NumPy's
@@ -68,6 +70,25 @@ def forget() -> None:
         made.clear()
 
 
+def described(kind: Callable[..., T], *shapes: Any) -> T:
+    """Return ``kind(*shapes)``: how arrays of some shapes are computed. It is made once, as kernels are.
+
+    Args:
+        kind: a class or a function, which reads nothing else.
+        shapes: shapes, dtypes and what else it depends on.
+    """
+    key = (kind, *shapes)
+    try:
+        found: T = _described[key]
+    except KeyError:
+        if len(_described) >= _MOST_DESCRIBED:
+            _described.clear()
+        found = _described.setdefault(key, kind(*shapes))
+    return found
+
+
+_described: dict[tuple[Any, ...], Any] = lookup()
+_MOST_DESCRIBED = 1 << 10
 _operations: dict[tuple[Any, ...], Kernel | None] = lookup()
 used = _operations
 """Empty until this process looks for an operation's kernel, for which it loads the compiler."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,6 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     PartCalls,
     Planes,
     Planned,
-    Squares,
     Template,
     Uncompiled,
     add_products,
@@ -47,7 +47,9 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     to_blocks,
     vector_width,
 )
+from burnpy_numpy.kernels.convolution.packing import pack_columns, pack_windows
 from burnpy_numpy.kernels.convolution.tiles import Tiles, Where, tiles
+from burnpy_numpy.kernels.kernel import described
 from burnpy_numpy.kernels.launch import TemplateKernel
 from burnpy_numpy.kernels.packed_weights import packed_weights
 
@@ -60,6 +62,8 @@ _PANEL = 512 << 10
 """The most bytes of weight that are packed before they are used."""
 _FEW_PIXELS = 1 << 11
 """The number of pixels of the result below which packing the weight takes a noticeable share of the time."""
+_KEPT = 8
+"""The number of sizes of a part of the batch whose calls are kept."""
 _MEMBERS = 8
 """The number of members of the batch that threads do not divide, as a tile has about as many."""
 
@@ -81,9 +85,23 @@ def convolve_blocks(
         epilogue: what follows.
     """
     try:
-        return BlockedConvolution(x, weight, bias, out, where, backward, epilogue).run()
+        found = blocks_of(BlockedConvolution, x, weight, out, where, backward, epilogue)
+        return found.run(x, weight, bias, out, epilogue)
     except Uncompiled:
         return False
+
+
+def blocks_of(
+    kind: Any, x: Any, weight: Any, out: Any, where: Where, backward: bool, epilogue: Epilogue | None
+) -> BlockedConvolution:
+    """Return the convolution of arrays like these, which is described once for their shapes."""
+    images = (x, out) if epilogue is None else (x, out, *epilogue.arrays)
+    far = tuple([image.strides[0] if image.ndim > 1 else 0 for image in images])
+    shapes = x.shape, weight.shape, out.shape
+    found: BlockedConvolution = described(
+        kind, *shapes, (x.dtype, out.dtype), far, where, backward, parameters_of(epilogue)
+    )
+    return found
 
 
 class _Part(NamedTuple):
@@ -94,41 +112,64 @@ class _Part(NamedTuple):
     source: Shape  #: of the blocks of x
     block: Shape  #: the shape of a block of the result
     sizes: tuple[int, ...]  #: of the kernel
+    to_sizes: tuple[int, ...]  #: of the kernel that reorders members of x
+    back_sizes: tuple[int, ...]  #: of the kernel that reorders the result
 
 
 class BlockedConvolution:
-    """One convolution whose channels are lanes; the arguments are those of `convolve_blocks`."""
+    """The convolutions, of arrays of some shapes, whose channels are lanes; see `convolve_blocks`.
+
+    Calls are made once and kept: they are given arrays by number, see `PartCalls`.
+
+    Args:
+        source: the shape of x.
+        weight: the shape of the weight.
+        result: the shape of the result.
+        dtypes: the dtypes of x and the weight, and of the result.
+        far: the bytes from a member to the next: of x, of the result, and of an epilogue's arrays, where 0 is for one
+            value for each channel.
+        where: stride, padding and dilation.
+        backward: whether to compute the gradient of the input.
+        epilogue: the parameters of what follows.
+    """
 
     def __init__(
-        self, x: Any, weight: Any, bias: Any, out: Any, where: Where, backward: bool, epilogue: Epilogue | None
+        self,
+        source: Shape,
+        weight: Shape,
+        result: Shape,
+        dtypes: tuple[Any, Any],
+        far: tuple[int, ...],
+        where: Where,
+        backward: bool,
+        epilogue: tuple[Any, ...],
     ) -> None:
-        self.x, self.weight, self.out, self.where, self.backward = x, weight, out, where, backward
-        self.epilogue = epilogue
-        self.dtype, self.width = x.dtype, vector_width(x.dtype)
-        self.members, self.depth, *source = x.shape
-        _, self.channels, *result = out.shape
-        self.source, self.result, self.window = pair_of(source), pair_of(result), pair_of(weight.shape[2:])
+        dtype, _ = self.dtypes = dtypes
+        self.shapes, self.far, self.where, self.backward = (source, result), far, where, backward
+        self.dtype, self.width = dtype, vector_width(dtype)
+        self.members, self.depth, *plane = source
+        _, self.channels, *result_plane = result
+        self.source, self.result, self.window = pair_of(plane), pair_of(result_plane), pair_of(weight[2:])
         self.taps = math.prod(self.window)
         self.vectors = 2 if self.channels > self.width else 1
         self.lanes = self.vectors * self.width
         self.blocks = -(-self.channels // self.lanes)
         self.template, self.source_lanes, self.summed = self._described()
         self.panel = self.taps * self.summed * self.lanes  #: the elements of the packed weight for a block
-        self.bias = np.zeros(self.blocks * self.lanes, self.dtype)
-        if bias is not None:
-            self.bias[: self.channels] = bias
-        self.finite = True
-        most = max(1, _PANEL // (self.panel * self.dtype.itemsize))
+        most = max(1, _PANEL // (self.panel * dtype.itemsize))
         self.chunk = min(most, self.blocks)  #: the blocks that are computed at a time, one after the other
-        each = (math.prod(x.shape[1:]) + math.prod(out.shape[1:])) * x.itemsize
+        each = (math.prod(source[1:]) + math.prod(result[1:])) * dtype.itemsize
         self.step = max(_MEMBERS, _PART // max(1, each) // _MEMBERS * _MEMBERS)  #: the members of a part of the batch
         self.pack, self.to, self.back, _ = block_kernels(
-            self.dtype,
+            dtype,
             self._packing(),
             (to_blocks, self.source_lanes),
-            (from_blocks, self.lanes, *parameters_of(epilogue)),
+            (from_blocks, self.lanes, *epilogue),
             (self.template, self._tiles(min(self.step, self.members)).rows, self.vectors),
         )
+        self.part = lru_cache(_KEPT)(self._described_part)
+        self.to_calls, self.block_calls = lru_cache(_KEPT)(self._to_calls), lru_cache(_KEPT)(self._block_calls)
+        self.member_calls = lru_cache(_KEPT)(self._member_calls)
 
     def _described(self) -> tuple[Template, int, int]:
         """Return the kernel's template, the lanes of the source, and the channels that are added up for each result."""
@@ -139,49 +180,65 @@ class BlockedConvolution:
         wide = self.vectors > 1
         return tiles(members, self.source, self.result, self.window, self.where, self.backward, wide)
 
-    def run(self) -> bool:
+    def run(self, x: Any, weight: Any, bias: Any, out: Any, epilogue: Epilogue | None) -> bool:
         """Compute all; return whether the weight is finite."""
         pixels = math.prod(self.result)
         each = pixels * self.panel / PRODUCTS
         groups = -(-self.members // _MEMBERS)
         by_members = COUNT > 1 and self.blocks < 2 * COUNT <= 2 * groups
-        packed = self._packed(self.members * pixels < _FEW_PIXELS, by_members)
-        if not self.finite:
+        packed, finite = self._packed(weight, self.members * pixels < _FEW_PIXELS, by_members)
+        if not finite:
             return False
+        images = (x, out) if epilogue is None else (x, out, *epilogue.arrays)
+        rest = weight if packed is None else packed, self._added(bias)
         if by_members:
             step = min(self.step, -(-groups // (2 * COUNT)) * _MEMBERS)
-            parts, rest = divmod(self.members, step)
-            self._by_members(0, step, parts, packed, each)
-            if rest:
-                self._by_members(parts * step, rest, 1, packed, each)
-        else:
-            for begin in range(0, self.members, self.step):
-                self._by_blocks(begin, min(self.step, self.members - begin), packed, each)
-        return self.finite
+            parts, left = divmod(self.members, step)
+            self._by_members(images, rest, step, parts, each)
+            if left:
+                self._by_members(_from(parts * step, images), rest, left, 1, each)
+            return True
+        for begin in range(0, self.members, self.step):
+            members = min(self.step, self.members - begin)
+            finite &= self._by_blocks(_from(begin, images), rest, members, packed is None, each)
+        return finite
 
-    def _packed(self, few: bool, whole: bool) -> Any:
-        """Return the packed weight if it is kept, from now on or already, or if the ``whole`` is needed; else None.
+    def _added(self, bias: Any) -> Any:
+        """Return a bias of whole blocks."""
+        added = np.zeros(self.blocks * self.lanes, self.dtype)
+        if bias is not None:
+            added[: self.channels] = bias
+        return added
+
+    def _packed(self, weight: Any, few: bool, whole: bool) -> tuple[Any, bool]:
+        """Return the packed weight if it is kept, from now on or already, or if the ``whole`` is needed, else None; and
+        whether the weight is finite, as far as that is known.
 
         With ``few`` pixels packing takes a noticeable share of the time.
         """
         how = (self.backward, self.lanes)
-        packed = packed_weights.find(self.weight, how)
-        keeps = packed is None and few and packed_weights.keeps(self.weight, how)
-        if packed is None and (keeps or whole):
-            packed, calls = np.empty((self.blocks, self.panel), self.dtype), PartCalls()
-            finite = self._pack(calls, packed)
-            calls.run(self.blocks, self.panel)
-            self.finite = not finite.any()
-            if keeps and self.finite:
-                packed_weights.add(self.weight, how, packed)
-        return packed
+        packed = packed_weights.find(weight, how)
+        if packed is not None:
+            return packed, True
+        keeps = few and packed_weights.keeps(weight, how)
+        if not (keeps or whole):
+            return None, True
+        packed, calls, checked = np.empty((self.blocks, self.panel), self.dtype), PartCalls(), self._checked()
+        self._pack(calls, weight, packed, checked)
+        calls.run(self.blocks, self.panel)
+        finite = not checked.any()
+        if keeps and finite:
+            packed_weights.add(weight, how, packed)
+        return packed, finite
 
-    def _pack(self, calls: PartCalls, panels: Any) -> Any:
-        """Add the call that packs the weight for some blocks; return memory that it fills, with zeros if the weight is
-        finite. The weight's input channels, or else its output channels, are members."""
-        finite = np.zeros((self.blocks, self.width), self.dtype)
-        calls.add(self.pack, (self.weight, panels, (finite, 0, finite.strides[0])), self._pack_sizes())
-        return finite
+    def _checked(self) -> Any:
+        """Return memory that packing fills, with zeros if the weight is finite."""
+        return np.zeros((self.blocks, self.width), self.dtype)
+
+    def _pack(self, calls: PartCalls, weight: Any, panels: Any, checked: Any) -> None:
+        """Add the call that packs the weight for some blocks. The weight's input channels, or else its output channels,
+        are members."""
+        calls.add(self.pack, (weight, panels, (checked, 0, self.width * self.dtype.itemsize)), self._pack_sizes())
 
     def _packing(self) -> tuple[Any, ...]:
         """Return the template of the kernel that packs the weight, and its parameters.
@@ -206,47 +263,66 @@ class BlockedConvolution:
         planes = Planes(members, self.channels, 1, taps, self.channels * taps, taps, 0)
         return (*planes, self.panel, self.lanes, 0, self.lanes * members, 0, 0)
 
-    def _by_blocks(self, begin: int, members: int, packed: Any, each: float) -> None:
-        """Compute the result for some members from ``begin`` on; threads share its blocks.
+    def _by_blocks(self, images: Sequence[Any], rest: Sequence[Any], members: int, packs: bool, each: float) -> bool:
+        """Compute the result for some members; threads share its blocks. Return whether the weight is finite.
 
-        The weight of a block is packed, unless it is ``packed`` already, just before it is used.
+        The weight of a block is packed, unless it is already, just before it is used. For the arrays see `_from`.
         """
-        part, item = self._described_part(members), self.dtype.itemsize
-        x = self._reordered(begin, members, part)
-        calls, finite = PartCalls(), None
-        panel, block = self.panel * item, math.prod(part.block) * item
-        apart = 0 if packed is not None else -(-self.chunk * panel // 64) * 64
-        if packed is None:
-            packed = SCRATCH, 0, -panel
-            finite = self._pack(calls, packed)
+        part, (x, *others) = self.part(members), images
+        source, checked = np.empty(part.source, self.dtype), [self._checked()] if packs else []
+        source[:, members:] = 0  # what tiles multiply but nobody reads should not be slow
+        self.to_calls(members).run(len(source), members * self.source_lanes * math.prod(self.source), given=(x, source))
+        calls, scratch = self.block_calls(members, packs)
+        given = source, *others, *rest, *checked
+        calls.run(self.blocks, each * members, self.chunk, scratch, given=given)
+        part.kernel.note()
+        return not (packs and checked[0].any())
+
+    def _to_calls(self, members: int) -> PartCalls:
+        """Return the calls that reorder this many members; their arrays: those, and their blocks."""
+        part, calls = self.part(members), PartCalls(2)
+        checked = np.zeros((part.source[0], self.width), self.dtype)
+        calls.add(self.to, (0, 1, (checked, 0, checked.strides[0])), part.to_sizes)
+        return calls
+
+    def _block_calls(self, members: int, packs: bool) -> tuple[PartCalls, int]:
+        """Return the calls that compute blocks of the result for this many members, and the bytes of memory they need.
+
+        Their arrays: the blocks of x, the other images, the weight, the bias, and memory for `_pack` if it ``packs``.
+        """
+        part, item, images = self.part(members), self.dtype.itemsize, len(self.far)
+        calls, panel, block = PartCalls(images + 2 + packs), self.panel * item, math.prod(part.block) * item
+        apart = 0
+        packed: Any = images
+        if packs:
+            apart, packed = -(-self.chunk * panel // 64) * 64, (SCRATCH, 0, -panel)
+            self._pack(calls, images, packed, images + 2)
         memory = SCRATCH, apart, -block
-        calls.add(part.kernel, (x, packed, memory, self.bias, *part.tiles.tables), part.sizes)
-        target, *others = ((array, at, 0) for array, at, _ in self._targets(begin, 0))
-        calls.add(self.back, (memory, target, *others), self._back_sizes(part, members))
-        calls.run(self.blocks, each * members, self.chunk, apart + self.chunk * block)
-        if finite is not None and finite.any():
-            self.finite = False
+        calls.add(part.kernel, (0, packed, memory, images + 1, *part.tiles.tables), part.sizes)
+        calls.add(self.back, (memory, *range(1, images)), part.back_sizes)
+        return calls, apart + self.chunk * block
+
+    def _by_members(self, images: Sequence[Any], rest: Sequence[Any], members: int, parts: int, each: float) -> None:
+        """Compute the result for parts of this many members, with a packed weight; threads share the parts."""
+        part, checked = self.part(members), np.zeros((parts, self.width), self.dtype)
+        scratch = (math.prod(part.source) + self.blocks * math.prod(part.block)) * self.dtype.itemsize
+        work, zeros = each * self.blocks * members, part.tiles.members > members
+        self.member_calls(members).run(parts, work, 1, scratch, zeros, given=(*images, *rest, checked))
         part.kernel.note()
 
-    def _by_members(self, begin: int, members: int, parts: int, packed: Any, each: float) -> None:
-        """Compute the result for parts of this many members, from ``begin`` on; threads share the parts."""
-        part, item, calls = self._described_part(members), self.dtype.itemsize, PartCalls()
-        x, far = (SCRATCH, 0, 0), self.x.strides[0]
-        memory = SCRATCH, math.prod(part.source) * item, 0
-        checked = np.zeros((parts, self.width), self.dtype)
-        given = (self.x, begin * far, members * far), x, (checked, 0, checked.strides[0])
-        calls.add(self.to, given, self._to_sizes(part, members), end=part.source[0])
-        calls.add(part.kernel, (x, packed, memory, self.bias, *part.tiles.tables), part.sizes, end=self.blocks)
-        calls.add(self.back, (memory, *self._targets(begin, members)), self._back_sizes(part, members), end=self.blocks)
-        scratch = (math.prod(part.source) + self.blocks * math.prod(part.block)) * item
-        calls.run(parts, each * self.blocks * members, 1, scratch, zeros=part.tiles.members > members)
-        part.kernel.note()
+    def _member_calls(self, members: int) -> PartCalls:
+        """Return the calls that compute the result for a part of this many members.
 
-    def _targets(self, begin: int, step: int) -> list[tuple[Any, int, int]]:
-        """Return the result and an epilogue's arrays, from a member on, and the bytes of ``step`` members of each."""
-        others = () if self.epilogue is None else self.epilogue.arrays
-        members = [(x, x.strides[0] if x.ndim > 1 else 0) for x in (self.out, *others)]
-        return [(x, begin * far, step * far) for x, far in members]
+        Their arrays: the images, the packed weight, the bias, and memory for each part.
+        """
+        part, item, images = self.part(members), self.dtype.itemsize, len(self.far)
+        calls, (given, *targets) = PartCalls(images + 3), [(k, 0, far * members) for k, far in enumerate(self.far)]
+        x, memory = (SCRATCH, 0, 0), (SCRATCH, math.prod(part.source) * item, 0)
+        calls.add(self.to, (given, x, (images + 2, 0, self.width * item)), part.to_sizes, end=part.source[0])
+        table = x, images, memory, images + 1, *part.tiles.tables
+        calls.add(part.kernel, table, part.sizes, end=self.blocks)
+        calls.add(self.back, (memory, *targets), part.back_sizes, end=self.blocks)
+        return calls
 
     def _described_part(self, members: int) -> _Part:
         """Return the work of the kernel for a part of the batch."""
@@ -256,44 +332,32 @@ class BlockedConvolution:
         block = (found.members, self.result[0], found.result_row, self.lanes)
         counts = (math.prod(source[1:4]), math.prod(block[:3]), self.taps, len(found.tables[0]))
         sizes = (*counts, found.source_step, found.result_step, *self._depths())
-        return _Part(found, kernel, source, block, sizes)
+        images = zip(self.shapes, self.far, self.dtypes, (found.source_row, found.result_row), strict=False)
+        to, back = (planes_of(shape, far // dtype.itemsize, members, row) for shape, far, dtype, row in images)
+        to_sizes = (*to, math.prod(source[1:]), *distances_of(source), *found.zeros)
+        return _Part(found, kernel, source, block, sizes, to_sizes, (*back, math.prod(block), *distances_of(block)))
 
-    def _to_sizes(self, part: _Part, members: int) -> tuple[int, ...]:
-        """Return the sizes of the kernel that reorders members of x."""
-        planes, shape = planes_of(self.x, members, part.tiles.source_row), part.source
-        return (*planes, math.prod(shape[1:]), *distances_of(shape), *part.tiles.zeros)
-
-    def _back_sizes(self, part: _Part, members: int) -> tuple[int, ...]:
-        """Return the sizes of the kernel that reorders the result."""
-        planes = planes_of(self.out, members, part.tiles.result_row)
-        return (*planes, math.prod(part.block), *distances_of(part.block))
-
-    def planned(self) -> Planned | None:
+    def planned(self, weight: Any, bias: Any) -> Planned | None:
         """Return it for plans; None if the weight is not finite, or the batch has several parts."""
-        part = self._described_part(self.members) if self.members <= self.step else None
-        packed = self._packed(True, True)
-        if part is None or part.tiles.members != self.members or not self.finite:
+        part = self.part(self.members) if self.members <= self.step else None
+        packed, finite = self._packed(weight, True, True)
+        if part is None or part.tiles.members != self.members or not finite:
             return None
         scratch = [(part.source, self.dtype), ((self.blocks, *part.block), self.dtype)]
         checked, last = np.zeros((part.source[0], self.width), self.dtype), part.source[0]
-        work = self.members * math.prod(self.result) * self.panel / PRODUCTS
+        work, added = self.members * math.prod(self.result) * self.panel / PRODUCTS, self._added(bias)
 
         def calls(arrays: Sequence[str], scratch: Sequence[str]) -> list[KernelCall]:
             from burnpy_numpy.kernels.plans import template_call
 
             x, *others, out = arrays
             source, memory = scratch
-            made = [
-                template_call(self.to.function, (x, source, checked), self._to_sizes(part, self.members), 0, last, 0)
-            ]
-            table, back = (
-                (source, packed, memory, self.bias, *part.tiles.tables),
-                self._back_sizes(part, self.members),
-            )
+            made = [template_call(self.to.function, (x, source, checked), part.to_sizes, 0, last, 0)]
+            table = source, packed, memory, added, *part.tiles.tables
             for start in range(0, self.blocks, self.chunk):
                 blocks = start, min(start + self.chunk, self.blocks)
                 made.append(template_call(part.kernel.function, table, part.sizes, *blocks, work))
-                made.append(template_call(self.back.function, (memory, out, *others), back, *blocks, 0))
+                made.append(template_call(self.back.function, (memory, out, *others), part.back_sizes, *blocks, 0))
             return made
 
         return Planned(scratch, calls)
@@ -303,81 +367,10 @@ class BlockedConvolution:
         lanes = self.source_lanes
         return self.depth, max(1, CHAIN // self.taps // lanes) * lanes
 
-    def _reordered(self, begin: int, members: int, part: _Part) -> Any:
-        """Return some members of x as blocks of channels."""
-        x, calls = np.empty(part.source, self.dtype), PartCalls()
-        x[:, members:] = 0  # what tiles multiply but nobody reads should not be slow
-        checked = np.zeros((len(x), self.width), self.dtype)
-        given = (self.x, begin * self.x.strides[0], 0), x, (checked, 0, checked.strides[0])
-        calls.add(self.to, given, self._to_sizes(part, members))
-        calls.run(len(x), members * self.source_lanes * math.prod(self.source))
-        return x
 
-
-def pack_columns(dtype: str, width: int, lanes: int, taps: int) -> str:
-    """Return the text of the kernel that packs a weight [lanes of all blocks][members][taps].
-
-    The table: the weight, the packed weight [blocks][taps][members][lanes], and a vector as for `to_blocks`. The sizes:
-    the lanes of all blocks, and the columns, which are taps of members. ``begin`` and ``end`` are blocks. Lanes beyond
-    the last are those of the last.
-
-    Args:
-        dtype: float32 or float64.
-        width: the number of elements of a vector, a power of 2.
-        lanes: the number of lanes in a block, a multiple of the width.
-        taps: the number of elements of a window.
-    """
-    w = Squares(width, table=3, sizes=2)
-    (weight, packed, finite), (channels, columns) = w.table, w.sizes
-    panel, last = w.times(columns, lanes), w.plus(channels, -1)
-    cycle, tap = taps * width, w.quotient(panel, taps)
-    places = w.stack_memory(cycle, "int64")  # of the columns of as many members as a vector has elements
-    with w.loop("0", str(width)) as member, w.loop("0", str(taps)) as k:
-        place = w.plus(w.times(member, lanes), w.times(k, tap))
-        w.set_number(w.element(places, w.plus(w.times(member, taps), k), "int64"), place)
-    checked = w.variable(w.load(finite, dtype))
-    with w.loop("%begin", "%end") as b, w.loop("0", str(lanes // width)) as group:
-        first = w.plus(w.times(b, lanes), w.times(group, width))
-        lines = [w.times(w.smaller(w.plus(first, k), last), columns) for k in range(width)]
-        target = w.plus(w.times(b, panel), w.times(group, width))
-        for column, left in w.squares(columns):
-            mask = None if left is None else w.below(left)
-            xs = [w.load(w.element(weight, w.plus(line, column), dtype), dtype, mask) for line in lines]
-            w.check(checked, xs)
-            turn, at = w.divided(column, str(cycle))
-            start, at = w.plus(target, w.times(turn, width * lanes)), w.element(places, at, "int64")
-            for lane, v in enumerate(w.transposed(xs)):
-                with w.inside(lane, left):
-                    w.store_at(v, packed, w.plus(start, w.number(at, lane)))
-    w.store(w.get(checked, dtype), finite)
-    return w.function()
-
-
-def pack_windows(dtype: str, width: int, lanes: int, taps: int) -> str:
-    """Return the text of the kernel that packs a weight [members][lanes of all blocks][taps] in the same order.
-
-    The sizes: the lanes of all blocks, and the members. Lanes beyond the last are 0. The rest is as for `pack_columns`.
-    """
-    w = Squares(width, table=3, sizes=2)
-    (weight, packed, finite), (channels, members) = w.table, w.sizes
-    tap, far = w.times(members, lanes), w.times(channels, taps)
-    checked = w.variable(w.load(finite, dtype))
-    with w.loop("%begin", "%end") as b, w.loop("0", members) as n, w.loop("0", str(lanes // width)) as group:
-        first = w.plus(w.times(b, lanes), w.times(group, width))
-        source = w.plus(w.times(n, far), w.times(first, taps))
-        target = w.plus(w.plus(w.times(b, w.times(tap, taps)), w.times(n, lanes)), w.times(group, width))
-
-        def pack(masked: bool) -> None:
-            left = w.times(w.minus(channels, first), taps)
-            masks = [w.below(w.plus(left, -j * width)) if masked else None for j in range(taps)]
-            xs = [w.load(w.element(weight, w.plus(source, j * width), dtype), dtype, m) for j, m in enumerate(masks)]
-            w.check(checked, xs)
-            for k, v in enumerate(w.by_taps(xs)):
-                w.store_at(v, packed, w.plus(target, w.times(tap, k)))
-
-        w.in_two_ways(pack, [(w.plus(first, width), channels)])
-    w.store(w.get(checked, dtype), finite)
-    return w.function()
+def _from(begin: int, images: Sequence[Any]) -> Sequence[Any]:
+    """Return the input, the result and an epilogue's arrays from a member of the batch on."""
+    return images if begin == 0 else [x[begin:] if x.ndim > 1 else x for x in images]
 
 
 def blocked_convolution(dtype: str, width: int, rows: int, vectors: int) -> str:

@@ -124,14 +124,20 @@ def pair_of(sizes: Any) -> Pair:
     return int(high), int(wide)
 
 
-def planes_of(x: Any, members: int, row: int) -> Planes:
+def planes_of(shape: Shape, far: int, members: int, row: int) -> Planes:
     """Return the sizes of some members of an array, whose rows are at some distance in blocks.
 
     The array is C-contiguous, or some channels of one.
+
+    Args:
+        shape: its shape.
+        far: the distance of its members.
+        members: how many.
+        row: the distance of rows in blocks.
     """
-    _, channels, high, wide = x.shape
+    _, channels, high, wide = shape
     rows, columns = (1, high * wide) if row == wide else (high, wide)
-    return Planes(members, channels, rows, columns, x.strides[0] // x.itemsize, high * wide, wide)
+    return Planes(members, channels, rows, columns, far, high * wide, wide)
 
 
 def distances_of(shape: Shape) -> tuple[int, int, int]:
@@ -160,15 +166,23 @@ _HEAD, _MOST = 5, 32
 
 
 class PartCalls:
-    """Calls of kernels, one after the other for each part of the blocks of a job that threads share."""
+    """Calls of kernels, one after the other for each part of the blocks of a job that threads share.
 
-    def __init__(self) -> None:
+    Calls for arrays of some shapes can be made again and again, by any thread, for other arrays, which they know by
+    their numbers.
+
+    Args:
+        given: the number of arrays that `run` gets.
+    """
+
+    def __init__(self, given: int = 0) -> None:
         kernel = template_kernel(calls_of_parts)
         if kernel is None:
             raise Uncompiled
-        self._kernel, self._count = kernel, 0
+        self._kernel, self._count, self._given = kernel, 0, given
         self._arrays: list[Any] = []
         self._words: list[int] = []
+        self._record: Any = None
 
     def add(
         self, kernel: TemplateKernel, table: Sequence[Any], sizes: Sequence[int], each: int = 1, end: int = 0
@@ -177,8 +191,8 @@ class PartCalls:
 
         Args:
             kernel: the kernel.
-            table: its table: arrays, or tuples of an array or `SCRATCH`, an offset in bytes, and how many bytes further
-                the kernel finds it for each block of the job before the part.
+            table: its table: arrays, or numbers of those that `run` gets; or tuples of one or `SCRATCH`, an offset in
+                bytes, and how many bytes further the kernel finds it for each block of the job before the part.
             sizes: its sizes.
             each: the number of the kernel's blocks that are a block of the job.
             end: the number of the kernel's blocks, if it computes all of them for each part.
@@ -188,13 +202,25 @@ class PartCalls:
         for x in table:
             array, offset, step = x if type(x) is tuple else (x, 0, 0)
             if array is SCRATCH:
-                self._words += (1, offset, step)
+                place = 1
+            elif type(array) is int:
+                place = 2 + array
             else:
                 self._arrays.append(array)
-                self._words += (1 + len(self._arrays), offset, step)
+                place = 1 + self._given + len(self._arrays)
+            self._words += (place, offset, step)
         self._words += sizes
+        self._record = None
 
-    def run(self, blocks: int, each: float, part: int = 1, scratch: int = 0, zeros: bool = False) -> None:
+    def run(
+        self,
+        blocks: int,
+        each: float,
+        part: int = 1,
+        scratch: int = 0,
+        zeros: bool = False,
+        given: Sequence[Any] = (),
+    ) -> None:
         """Make the calls for all blocks of a job, on several threads if there is much to do.
 
         Args:
@@ -203,8 +229,11 @@ class PartCalls:
             part: the number of blocks of a part.
             scratch: the bytes of memory that a thread needs.
             zeros: whether that memory has to begin with zeros.
+            given: the arrays that calls know by their numbers.
         """
-        table, own = [np.array(self._words, np.int64), *self._arrays], Scratch(1, scratch, zeros=zeros)
+        if self._record is None:
+            self._record = np.array(self._words, np.int64)
+        table, own = [self._record, *given, *self._arrays], Scratch(1, scratch, zeros=zeros)
         self._kernel.launch(table, (self._count, part), blocks, each, own)
 
 

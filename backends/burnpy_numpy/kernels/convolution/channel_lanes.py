@@ -12,11 +12,15 @@ import numpy as np
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
-from burnpy_numpy.kernels.convolution.blocked import BlockedConvolution, convolve_blocks
+from burnpy_numpy.kernels.convolution.blocked import BlockedConvolution, blocks_of, convolve_blocks
 from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue, Planned, Template, Uncompiled, load_vectors
 from burnpy_numpy.kernels.convolution.depthwise import is_by_planes, planned_planes
 from burnpy_numpy.kernels.convolution.tiles import Where, row_efficiency, swap_of
-from burnpy_numpy.kernels.convolution.weight_gradients import BlockedWeightGradient, weight_gradient_of_blocks
+from burnpy_numpy.kernels.convolution.weight_gradients import (
+    BlockedWeightGradient,
+    gradient_of,
+    weight_gradient_of_blocks,
+)
 from burnpy_numpy.kernels.kernel import contiguous
 
 if TYPE_CHECKING:
@@ -31,7 +35,8 @@ def convolve_depthwise(
 ) -> bool:
     """Compute a depthwise convolution with a weight (C, 1, height, width); see `convolve_blocks`."""
     try:
-        return _DepthwiseConvolution(x, weight, bias, out, where, backward, epilogue).run()
+        found = blocks_of(_DepthwiseConvolution, x, weight, out, where, backward, epilogue)
+        return found.run(x, weight, bias, out, epilogue)
     except Uncompiled:
         return False
 
@@ -39,14 +44,14 @@ def convolve_depthwise(
 def depthwise_weight_gradient(grad: Any, x: Any, out: Any, where: Where) -> bool:
     """Compute the gradient of the weight (C, 1, height, width); see `weight_gradient_of_blocks`."""
     try:
-        _DepthwiseWeightGradient(grad, x, out, where).run()
+        gradient_of(_DepthwiseWeightGradient, grad, x, out, where).run(grad, x, out)
     except Uncompiled:
         return False
     return True
 
 
 class _DepthwiseConvolution(BlockedConvolution):
-    """One depthwise convolution; the arguments are those of `convolve_depthwise`."""
+    """Depthwise convolutions."""
 
     def _described(self) -> tuple[Template, int, int]:
         return blocked_depthwise, self.lanes, 1
@@ -59,9 +64,9 @@ class _DepthwiseConvolution(BlockedConvolution):
 
 
 class _DepthwiseWeightGradient(BlockedWeightGradient):
-    """The gradient of the weight of one; the arguments are those of `depthwise_weight_gradient`."""
+    """The gradients of the weights of depthwise convolutions."""
 
-    def _described(self) -> tuple[Template, int, int, int]:
+    def _described(self, outputs: int) -> tuple[Template, int, int, int]:
         return blocked_depthwise_gradient, 1, self.lanes, 1
 
 
@@ -233,7 +238,8 @@ def planned_convolution(
     if longer or groups != 1 or not lanes:
         return None
     try:
-        return BlockedConvolution(x, np.ascontiguousarray(weight), bias, out, where, False, epilogue).planned()
+        found = blocks_of(BlockedConvolution, x, weight, out, where, False, epilogue)
+        return found.planned(np.ascontiguousarray(weight), bias)
     except Uncompiled:
         return None
 

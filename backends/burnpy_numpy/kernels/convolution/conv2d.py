@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,7 +59,7 @@ from burnpy_numpy.kernels.convolution.tiles import (
     windows,
 )
 from burnpy_numpy.kernels.convolution.weight_gradients import run_by_weight, weight_gradient
-from burnpy_numpy.kernels.kernel import kernels_enabled, template_kernel
+from burnpy_numpy.kernels.kernel import described, kernels_enabled, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ def convolve(
         epilogue: what follows.
         counts: the height and width of the result, if there are more zeros after x than the padding.
     """
-    way, longer = _way(x.shape, weight.shape, x.dtype.char, where, groups, counts), counts is not None
+    way, longer = described(_way, x.shape, weight.shape, x.dtype, where, groups, counts), counts is not None
     if way is None or weight.dtype is not x.dtype or (bias is not None and bias.dtype is not x.dtype):
         return None
     result, swap = way.result, way.swap
@@ -199,10 +198,9 @@ class _Way(NamedTuple):
     by_lanes: bool
 
 
-@lru_cache(maxsize=1024)
-def _way(source: Shape, weight: Shape, char: str, where: Where, groups: int, counts: Pair | None) -> _Way | None:
+def _way(source: Shape, weight: Shape, dtype: Any, where: Where, groups: int, counts: Pair | None) -> _Way | None:
     """Return how a convolution of arrays of two shapes and a dtype is computed; None without a kernel for it."""
-    x, y = (np.broadcast_to(np.empty((), char), shape) for shape in (source, weight))
+    x, y = (np.broadcast_to(np.empty((), dtype), shape) for shape in (source, weight))
     sizes = counts or window_counts(source, (weight[2], weight[3]), *where)
     if not _suits(x, y, weight, sizes):
         return None
@@ -218,7 +216,7 @@ def has_kernel(x: Any, weight: Any, where: Where, groups: int, result: Pair) -> 
     longer = result != window_counts(x.shape, (weight.shape[2], weight.shape[3]), *where)  # more zeros after x
     if weight.shape[2:] == (1, 1):
         return not longer and faster_than_product(x, weight, where, groups)
-    way = _way(x.shape, weight.shape, x.dtype.char, where, groups, result)
+    way = described(_way, x.shape, weight.shape, x.dtype, where, groups, result)
     if way is None or weight.dtype is not x.dtype:
         return False
     if longer:

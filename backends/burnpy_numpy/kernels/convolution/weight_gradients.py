@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from burnpy.backend.primitives import Shape
 from burnpy_numpy.cpu_threads import COUNT
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.target import target
@@ -24,7 +26,6 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     WINDOW,
     PartCalls,
     Planes,
-    Squares,
     Template,
     Uncompiled,
     add_products,
@@ -37,14 +38,17 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     to_blocks,
     vector_width,
 )
+from burnpy_numpy.kernels.convolution.packing import unpack_windows
 from burnpy_numpy.kernels.convolution.tiles import Where, Windows, ranges
-from burnpy_numpy.kernels.kernel import contiguous
+from burnpy_numpy.kernels.kernel import contiguous, described
 from burnpy_numpy.kernels.launch import TemplateKernel
 
 _PART = 16 << 20
 """The most bytes of x and of the gradient in a part of the batch."""
 GRADIENT_ROWS = 1 << 14
 """The maximum size in bytes of those channels of a gradient that are read again and again for a block of a weight."""
+_KEPT = 8
+"""The number of sizes of a part of the batch whose calls are kept."""
 _FEW_BLOCKS = 2
 """The number of blocks of channels up to which threads share groups of members instead."""
 
@@ -59,10 +63,17 @@ def weight_gradient_of_blocks(grad: Any, x: Any, out: Any, where: Where) -> bool
         where: stride, padding and dilation.
     """
     try:
-        BlockedWeightGradient(grad, x, out, where).run()
+        gradient_of(BlockedWeightGradient, grad, x, out, where).run(grad, x, out)
     except Uncompiled:
         return False
     return True
+
+
+def gradient_of(kind: Any, grad: Any, x: Any, out: Any, where: Where) -> BlockedWeightGradient:
+    """Return the gradient of the weight for arrays like these, which is described once for their shapes."""
+    far = x.strides[0] // x.itemsize, grad.strides[0] // x.itemsize
+    found: BlockedWeightGradient = described(kind, grad.shape, x.shape, out.shape, x.dtype, far, where)
+    return found
 
 
 def run_by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -> Any:
@@ -136,20 +147,30 @@ def _add_groups(
 
 
 class BlockedWeightGradient:
-    """The gradient of the weight of one convolution; the arguments are those of `weight_gradient_of_blocks`."""
+    """The gradients, of weights of some shape, on blocks of channels; see `weight_gradient_of_blocks`.
 
-    def __init__(self, grad: Any, x: Any, out: Any, where: Where) -> None:
-        self.grad, self.x, self.out = grad, x, out
-        self.dtype, self.width, self.members = x.dtype, vector_width(x.dtype), len(x)
-        self.depth, *source = x.shape[1:]
-        self.source, self.result = pair_of(source), pair_of(grad.shape[2:])
-        window = pair_of(out.shape[2:])
+    Calls that are made often are kept: they are given arrays by number, see `PartCalls`.
+
+    Args:
+        grad: the shape of the gradient of the result.
+        x: the shape of the input.
+        out: the shape of the weight.
+        dtype: the dtype of all of them.
+        far: the elements from a member to the next: of x, and of the gradient.
+        where: stride, padding and dilation.
+    """
+
+    def __init__(self, grad: Shape, x: Shape, out: Shape, dtype: Any, far: tuple[int, int], where: Where) -> None:
+        self.dtype, self.width, self.members = dtype, vector_width(dtype), x[0]
+        self.depth, *source = x[1:]
+        self.source, self.result = pair_of(source), pair_of(grad[2:])
+        window = pair_of(out[2:])
         self.taps = math.prod(window)
         self.ranges = ranges(self.source, self.result, window, where)
         self.vectors = 2 if self.depth > self.width else 1
         self.lanes = self.vectors * self.width
         self.blocks = -(-self.depth // self.lanes)
-        self.template, rows, grad_lanes, self.channels = self._described()
+        self.template, rows, grad_lanes, self.channels = self._described(out[0])
         self.columns = -(-self.channels // rows)  #: blocks of the gradient
         self.cell = self.columns * rows * self.lanes  #: the sums for an element of the window
         high, wide = self.result
@@ -157,153 +178,145 @@ class BlockedWeightGradient:
         chunk = max(1, CHAIN // (self.step * wide))  # rows that are added up at a time
         steps = (where[0][0] * self.source[1], where[0][1], high * wide, wide)
         self.sizes = (chunk, self.taps, self.columns), (math.prod(self.source), *steps)
-        self.kernel, self.to_x, self.to_grad, self.back = block_kernels(
-            self.dtype,
+        self.kernel, to_x, to_grad, self.back = block_kernels(
+            dtype,
             (self.template, rows, self.vectors),
             (to_blocks, self.lanes),
             (to_blocks, grad_lanes),
             (unpack_windows, self.lanes, self.taps) if self.taps <= WINDOW else (from_blocks, self.lanes),
         )
-        self.grad_lanes = grad_lanes
+        self.images = _Images(x, far[0], self.lanes, to_x), _Images(grad, far[1], grad_lanes, to_grad)
+        self.to_calls, self.whole_calls = lru_cache(2 * _KEPT)(self._to_calls), cache(self._whole_calls)
 
-    def _described(self) -> tuple[Template, int, int, int]:
+    def _described(self, outputs: int) -> tuple[Template, int, int, int]:
         """Return the kernel's template, its rows, the gradient's lanes, and the channels multiplied by each of x."""
         rows = 8 if target().registers >= 32 else 4
-        return blocked_weight_gradient, rows, rows, self.out.shape[0]
+        return blocked_weight_gradient, rows, rows, outputs
 
-    def run(self) -> None:
+    def run(self, grad: Any, x: Any, out: Any) -> None:
         """Compute all, by parts of the batch whose buffers are not too large."""
         held = -(-self.members // (GROUPS * self.step)) * self.step
-        small = GROUPS * self.blocks * self.taps * self.cell <= self.x.size + self.grad.size
+        small = GROUPS * self.blocks * self.taps * self.cell <= x.size + grad.size
         if held < self.members and small and self.blocks <= _FEW_BLOCKS and self.channels > 1:
-            self._by_groups(held)
+            self._finish(self._by_groups(held, (x, grad)), out)
             return
-        each = (math.prod(self.x.shape[1:]) + math.prod(self.grad.shape[1:])) * self.dtype.itemsize
+        each = sum(math.prod(images.shape[1:]) for images in self.images) * self.dtype.itemsize
         step = max(self.step, _PART // max(1, each) // self.step * self.step)
         if step >= self.members and self.blocks >= COUNT:
-            self._whole()
+            self._whole((x, grad), out)
             return
         sums = np.empty((self.blocks * self.taps, self.cell), self.dtype)
         work = math.prod(self.result) * self.cell / PRODUCTS
         for begin in range(0, self.members, step):
-            end, calls = min(begin + step, self.members), PartCalls()
-            self._add(calls, begin, end, sums)
-            calls.run(len(sums), work * (end - begin), len(sums))
-        calls = PartCalls()
-        self._finish(calls, sums)
-        calls.run(self.blocks, self.taps * self.cell, self.blocks)
-        self.kernel.note()
+            end, calls = min(begin + step, self.members), PartCalls(2)
+            self._add(calls, end - begin, sums, begin=begin == 0)
+            calls.run(
+                len(sums), work * (end - begin), len(sums), given=self._reordered((x[begin:end], grad[begin:end]))
+            )
+        self._finish(sums, out)
 
-    def _by_groups(self, held: int) -> None:
-        """Compute all by groups of this many members, which threads share, each with memory of its own."""
+    def _by_groups(self, held: int, given: Sequence[Any]) -> Any:
+        """Return the sums, by groups of this many members, which threads share, each with memory of its own."""
         groups, item, count = self.members // held, self.dtype.itemsize, self.blocks * self.taps
         sums = np.empty((-(-self.members // held), count, self.cell), self.dtype)
-        arrays = (self.x, self.lanes, self.to_x), (self.grad, self.grad_lanes, self.to_grad)
-        shapes = [(-(-x.shape[1] // lanes), self.step, *x.shape[2:], lanes) for x, lanes, _ in arrays]
+        shapes = [images.blocks(self.step) for images in self.images]
         places = [0, *np.cumsum([-(-math.prod(shape) * item // 64) * 64 for shape in shapes]).tolist()]
         counts, distances = self.sizes
         for begin in (0, groups * held):
             calls, end = PartCalls(), min(begin + held, self.members)
             for start in range(begin, end, self.step):
                 size, pixels = min(self.step, end - start), [math.prod(shape[1:-1]) for shape in shapes]
-                for (x, _, kernel), shape, place in zip(arrays, shapes, places, strict=False):
-                    given = (
-                        (x, start * x.strides[0], held * x.strides[0]),
-                        (SCRATCH, place, 0),
-                        (SCRATCH, places[-1], 0),
-                    )
-                    sizes = (*planes_of(x, size, x.shape[3]), math.prod(shape[1:]), *distances_of(shape), 0, 0)
-                    calls.add(kernel, given, sizes, end=shape[0])
-                table = (
-                    (SCRATCH, 0, 0),
-                    (SCRATCH, places[1], 0),
-                    (sums[begin // held :], 0, sums.strides[0]),
-                    self.ranges,
-                )
-                calls.add(self.kernel, table, (size, *counts, *pixels, *distances, int(start == begin)), end=count)
+                for x, images, place in zip(given, self.images, places, strict=False):
+                    far = images.far * item
+                    table = (x, start * far, held * far), (SCRATCH, place, 0), (SCRATCH, places[-1], 0)
+                    calls.add(images.kernel, table, images.sizes(size, self.step), end=-(-x.shape[1] // images.lanes))
+                reordered = (SCRATCH, 0, 0), (SCRATCH, places[1], 0), (sums[begin // held :], 0, sums.strides[0])
+                sizes = (size, *counts, *pixels, *distances, int(start == begin))
+                calls.add(self.kernel, (*reordered, self.ranges), sizes, end=count)
             if begin < end:
                 work = math.prod(self.result) * self.cell * count * (end - begin) / PRODUCTS
                 calls.run(groups if begin == 0 else 1, work, scratch=places[-1] + self.width * item)
+        return np.add.reduce(sums)
+
+    def _whole(self, given: Sequence[Any], out: Any) -> None:
+        """Compute all from one part of the batch: the sums of a block leave the cache in their final order."""
+        size = self.taps * self.cell
+        work = size * math.prod(self.result) * self.members / PRODUCTS
+        arrays = *self._reordered(given), out
+        self.whole_calls().run(self.blocks, work, 1, size * self.dtype.itemsize, given=arrays)
+        self.kernel.note()
+
+    def _whole_calls(self) -> PartCalls:
+        """Return the calls of `_whole`; their arrays: the blocks of x and of the gradient, and the result."""
+        calls, sums = PartCalls(3), (SCRATCH, 0, -self.taps * self.cell * self.dtype.itemsize)
+        self._add(calls, self.members, sums, self.taps)
+        calls.add(self.back, (sums, 2), self._back_sizes())
+        return calls
+
+    def _add(self, calls: PartCalls, count: int, sums: Any, taps: int = 1, begin: bool = True) -> None:
+        """Add the calls that add the products of this many members to sums, which ``begin`` with them.
+
+        Each block of the job is an element of the window, or so many of them. The first two arrays of the calls are the
+        members' blocks of x and of the gradient.
+        """
+        counts, distances = self.sizes
+        shapes = [images.blocks(count) for images in self.images]
+        pixels = [math.prod(shape[1:-1]) for shape in shapes]
+        for start in range(0, count, self.step):
+            sizes = (min(self.step, count - start), *counts, *pixels, *distances, int(begin and not start))
+            places = ((k, start * math.prod(x[2:]) * self.dtype.itemsize, 0) for k, x in enumerate(shapes))
+            calls.add(self.kernel, (*places, sums, self.ranges), sizes, taps)
+
+    def _finish(self, sums: Any, out: Any) -> None:
+        """Reorder sums into the result."""
         calls = PartCalls()
-        self._finish(calls, np.add.reduce(sums))
+        calls.add(self.back, (sums, out), self._back_sizes())
         calls.run(self.blocks, self.taps * self.cell, self.blocks)
         self.kernel.note()
 
-    def _whole(self) -> None:
-        """Compute all from one part of the batch: the sums of a block leave the cache in their final order."""
-        calls, size = PartCalls(), self.taps * self.cell
-        sums = SCRATCH, 0, -size * self.dtype.itemsize
-        self._add(calls, 0, self.members, sums, self.taps)
-        self._finish(calls, sums)
-        calls.run(self.blocks, size * math.prod(self.result) * self.members / PRODUCTS, 1, -sums[2])
-        self.kernel.note()
-
-    def _add(self, calls: PartCalls, begin: int, end: int, sums: Any, taps: int = 1) -> None:
-        """Add the calls that add the products of some members to sums.
-
-        Each block of the job is an element of the window, or so many of them.
-        """
-        x, grad = self._reordered(begin, end)
-        counts, distances = self.sizes
-        pixels = math.prod(x.shape[1:-1]), math.prod(grad.shape[1:-1])
-        for start in range(0, end - begin, self.step):
-            members = min(self.step, end - begin - start)
-            sizes = (members, *counts, *pixels, *distances, int(not begin and not start))
-            places = ((array, start * array.strides[1], 0) for array in (x, grad))
-            calls.add(self.kernel, (*places, sums, self.ranges), sizes, taps)
-
-    def _finish(self, calls: PartCalls, sums: Any) -> None:
-        """Add the call that reorders sums into the result, with the channels of the gradient as members."""
+    def _back_sizes(self) -> tuple[int, ...]:
+        """Return the sizes of the kernel that reorders sums into the result; the gradient's channels are members."""
         taps = self.taps
-        sizes: tuple[int, ...] = self.depth, self.channels, self.cell
-        if taps > WINDOW:
-            planes = Planes(self.channels, self.depth, 1, taps, self.depth * taps, taps, 0)
-            sizes = *planes, self.cell * taps, self.lanes, 0, self.cell
-        calls.add(self.back, (sums, self.out), sizes)
+        if taps <= WINDOW:
+            return self.depth, self.channels, self.cell
+        planes = Planes(self.channels, self.depth, 1, taps, self.depth * taps, taps, 0)
+        return *planes, self.cell * taps, self.lanes, 0, self.cell
 
-    def _reordered(self, begin: int, end: int) -> tuple[Any, Any]:
-        """Return some members of x and of the gradient as blocks of channels."""
+    def _reordered(self, given: Sequence[Any]) -> list[Any]:
+        """Return members of x and of the gradient as blocks of channels."""
         found = []
-        for array, lanes, kernel in ((self.x, self.lanes, self.to_x), (self.grad, self.grad_lanes, self.to_grad)):
-            _, channels, high, wide = array.shape
-            blocks, calls = np.empty((-(-channels // lanes), end - begin, high, wide, lanes), self.dtype), PartCalls()
-            checked = np.zeros((len(blocks), self.width), self.dtype)
-            given = (array, begin * array.strides[0], 0), blocks, (checked, 0, checked.strides[0])
-            sizes = (*planes_of(array, end - begin, wide), blocks[0].size, *distances_of(blocks.shape), 0, 0)
-            calls.add(kernel, given, sizes)
-            calls.run(len(blocks), blocks[0].size)
+        for k, (array, images) in enumerate(zip(given, self.images, strict=True)):
+            blocks = np.empty(images.blocks(len(array)), self.dtype)
+            self.to_calls(k, len(array)).run(len(blocks), blocks[0].size, given=(array, blocks))
             found.append(blocks)
-        return found[0], found[1]
+        return found
+
+    def _to_calls(self, which: int, members: int) -> PartCalls:
+        """Return the calls that reorder members of x or of the gradient; their arrays: those, and their blocks."""
+        images, calls = self.images[which], PartCalls(2)
+        checked = np.zeros((images.blocks(members)[0], self.width), self.dtype)
+        calls.add(images.kernel, (0, 1, (checked, 0, checked.strides[0])), images.sizes(members, members))
+        return calls
 
 
-def unpack_windows(dtype: str, width: int, lanes: int, taps: int) -> str:
-    """Return the text of the kernel that reorders sums to a weight [members][lanes of all blocks][taps].
+class _Images(NamedTuple):
+    """Images that a kernel reorders to blocks of channels."""
 
-    The table: the sums [blocks][taps][members][lanes], and the weight. The sizes: the lanes of all blocks, the members,
-    and the distance of taps in the sums. ``begin`` and ``end`` are blocks. Lanes beyond the last are not read.
+    shape: Shape
+    far: int  #: the elements from a member to the next
+    lanes: int  #: of a block
+    kernel: TemplateKernel
 
-    Args:
-        dtype: float32 or float64.
-        width: the number of elements of a vector, a power of 2.
-        lanes: the number of lanes in a block, a multiple of the width.
-        taps: the number of elements of a window.
-    """
-    w = Squares(width, table=2, sizes=3)
-    (sums, weight), (channels, members, tap) = w.table, w.sizes
-    with w.loop("%begin", "%end") as b, w.loop("0", members) as n, w.loop("0", str(lanes // width)) as group:
-        first = w.plus(w.times(b, lanes), w.times(group, width))
-        source = w.plus(w.plus(w.times(b, w.times(tap, taps)), w.times(n, lanes)), w.times(group, width))
-        target = w.plus(w.times(n, w.times(channels, taps)), w.times(first, taps))
+    def blocks(self, members: int) -> Shape:
+        """Return the shape of the blocks of this many members."""
+        _, channels, high, wide = self.shape
+        return -(-channels // self.lanes), members, high, wide, self.lanes
 
-        def unpack(masked: bool) -> None:
-            left = w.times(w.minus(channels, first), taps)
-            xs = [w.load_at(sums, w.plus(source, w.times(tap, k)), dtype) for k in range(taps)]
-            for j, v in enumerate(w.by_windows(xs)):
-                mask = w.below(w.plus(left, -j * width)) if masked else None
-                w.store(v, w.element(weight, w.plus(target, j * width), dtype), mask)
-
-        w.in_two_ways(unpack, [(w.plus(first, width), channels)])
-    return w.function()
+    def sizes(self, members: int, room: int) -> tuple[int, ...]:
+        """Return the sizes of the kernel for this many members, whose blocks have room for so many."""
+        shape = self.blocks(room)
+        planes = planes_of(self.shape, self.far, members, shape[3])
+        return (*planes, math.prod(shape[1:]), *distances_of(shape), 0, 0)
 
 
 def blocked_weight_gradient(dtype: str, width: int, rows: int, vectors: int) -> str:
