@@ -312,8 +312,7 @@ class Loop:
 
         If ranks are lost, the remaining ranks divide the same batches among them.
         """
-        position, learner = self.position, self.learner
-        tried = False
+        position, learner, tried = self.position, self.learner, False
 
         def mean(group: Ranks) -> GradientsParams[Any]:
             nonlocal micro, tried
@@ -336,9 +335,11 @@ class Loop:
         norm = grads.norm() if learner.grad_norm else None
         if learner.clip is not None:
             grads = learner.clip(grads)
-        position.model = position.optim.step(rate, position.model, grads)
+        found_inf, held = grads.found_inf, [grads]
+        del grads  # and `held` gives them up, so that the new parameters may take their memory
+        position.model = position.optim.step(rate, position.model, held.pop())
         if position.ema is not None:
-            position.ema = position.ema.update(position.model, skipped=grads.found_inf)
+            position.ema = position.ema.update(position.model, skipped=found_inf)
         position.step += 1
         return micro, norm
 

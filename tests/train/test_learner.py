@@ -30,7 +30,8 @@ from burnpy.errors import (
 )
 from burnpy.metrics import Accuracy, Mean
 from burnpy.nn import Linear
-from burnpy.optim import AdamW, CosineLr, GradientsAccumulator, GradientsParams, Sgd, clip_by_global_norm
+from burnpy.optim import AdamW, CosineLr, GradientsAccumulator, GradientsParams, Sgd, clip_by_global_norm, optimizer
+from burnpy.optim.step import stepped_model
 from burnpy.train import (
     BatchEnd,
     ByGlobalNorm,
@@ -76,6 +77,19 @@ def by_hand(epochs: int, accumulate: int = 1, max_norm: float | None = None) -> 
                 grads = clip_by_global_norm(grads, max_norm)
             model, step = optim.step(schedule(step), model, grads), step + 1
     return model, step
+
+
+@pytest.mark.parametrize("clip", [None, ByGlobalNorm(1.0)])
+def test_new_parameters_may_take_the_memory_of_gradients(clip: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+
+    def spied(*arguments: Any) -> Any:
+        seen.append(arguments[-1])
+        return stepped_model(*arguments)
+
+    monkeypatch.setattr(optimizer, "stepped_model", spied)
+    learner(clip=clip).fit(net(), Batches(), valid_batches(), epochs=1)
+    assert seen == [True] * len(Batches())
 
 
 def test_a_run_equals_a_loop_by_hand_to_the_bit() -> None:
