@@ -13,6 +13,7 @@ from burnpy import Autodiff, IntTensor, Tensor, cat, func, special
 from burnpy.backend import NumPy
 from burnpy.backend.dtypes import epsilon
 from burnpy.backend.errors import ArgumentError, KindError, ShapeError
+from tests.kernels import needs_kernels
 from tests.rows import every_row
 
 X: Any = Tensor[NumPy].from_data([0.25, 0.5, 0.75], dtype="float64")
@@ -118,6 +119,16 @@ def test_scaled_bessel_functions_of_large_numbers_are_no_0() -> None:
     x = np.array([1e150, 1e200, 1e280, -1e300, 1.7e308, np.inf, -np.inf])
     first = special.i1e(Tensor[NumPy].from_data(x)).to_numpy()
     assert np.allclose(first, np.sign(x) / np.sqrt(2 * np.pi) / np.sqrt(np.abs(x)), rtol=1e-15, atol=0.0)
+
+
+@needs_kernels
+@pytest.mark.parametrize("f", [special.i0e, special.i1e])
+def test_slopes_of_scaled_bessel_functions_are_one_kernel(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = Tensor[NumPy].from_data(np.linspace(-20.0, 20.0, 5000), dtype="float64")
+    slope: Any = func.grad(lambda x: f(x).sum())
+    few = [slope(x[k : k + 1]).item() for k in range(0, 5000, 499)]
+    monkeypatch.setattr(NumPy, "add", None)
+    np.testing.assert_allclose(slope(x).to_numpy()[::499], few, rtol=1e-14, atol=1e-16)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -12,6 +12,7 @@ from typing import Any
 from burnpy.backend.dtypes import epsilon
 from burnpy.backend.operations import OperationsBase, in_float32, in_float64
 from burnpy.backend.operations.pointwise import bell, operand, pair
+from burnpy.backend.operations.programs import Formula
 from burnpy.backend.primitives import Float, Scalar
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.schema import POINTWISE, derived
@@ -144,9 +145,17 @@ class SpecialFunctions(OperationsBase):
 
 def i0e_vjp(i: Any, g: Float, x: Float) -> Float:
     """g · sign(x) · (|I₁| - I₀) e^-|x|, a difference that is computed without cancellation."""
+    return i.mul(g, i.mul(i.sign(x), in_float64(i, _at_once, x, _difference)))
+
+
+def _at_once(b: Any, x: Float, formula: Formula) -> Float:
+    return b.fused(formula, (x,))[0]  # type: ignore[no-any-return]  # a primitive
+
+
+def _difference(b: Any, x: Float) -> tuple[Float]:
     from burnpy.backend.numerics.special import scaled_difference
 
-    return i.mul(g, i.mul(i.sign(x), in_float64(i, scaled_difference, x)))
+    return (scaled_difference(b, x),)
 
 
 def i1_vjp(i: Any, g: Float, x: Float) -> Float:
@@ -154,11 +163,11 @@ def i1_vjp(i: Any, g: Float, x: Float) -> Float:
     return i.mul(g, i.add(i.bessel_ratio(x, 1, False), i.mul(i.square(x), i.bessel_ratio(x, 2, False))))
 
 
-def _falling(b: Any, x: Float) -> Float:
+def _falling(b: Any, x: Float) -> tuple[Float]:
     """Return -i1e'(x) = -(I₀ - |I₁| - I₁ / x) e^-|x|; -½ at 0. For large x the terms nearly cancel."""
-    from burnpy.backend.numerics.special import scaled_difference
+    from burnpy.backend.numerics.special import bessel_ratio, scaled_difference
 
-    return b.add(scaled_difference(b, x), b.bessel_ratio(x, 1, True))
+    return (b.add(scaled_difference(b, x), bessel_ratio(b, x, 1, True)),)
 
 
 def ratio_vjp(i: Any, g: Float, x: Float, out: Float, order: int, scaled: bool) -> Float:
@@ -192,7 +201,7 @@ class Bessel(OperationsBase):
 
         return in_float64(self, bessel_one, x, False)
 
-    @derived(POINTWISE, flops=150, vjp=lambda i, g, x: i.neg(i.mul(g, in_float64(i, _falling, x))))
+    @derived(POINTWISE, flops=150, vjp=lambda i, g, x: i.neg(i.mul(g, in_float64(i, _at_once, x, _falling))))
     def i1e(self, x: Float) -> Float:
         """Compute e^-|x| I₁(x), which is finite everywhere. The gradient at 0 is ½."""
         from burnpy.backend.numerics.special import bessel_one, scaled_bessel_one_single
