@@ -247,6 +247,9 @@ class NumPyPointwise(NumPyArithmetic):
         kernel = elementwise_kernel("reciprocal", (), x) if x.size >= MANY else None
         return super().reciprocal(x) if kernel is None else kernel.alike((x,))
 
+    def clamp_between(self, x: Any, low: Any, high: Any) -> Any:
+        return self.fused(_between, (x, low, high))[0]
+
     def squared_difference(self, x: Any, y: Any) -> Any:
         kernel = elementwise_kernel("squared_difference", (), x, y) if x.size >= MANY and type(y) is ndarray else None
         return super().squared_difference(x, y) if kernel is None else kernel.alike((x, y))
@@ -292,6 +295,10 @@ class NumPyPointwise(NumPyArithmetic):
 
     def bitwise_right_shift(self, x: Any, y: Any) -> Any:
         return self._binary(np.right_shift, x, y)
+
+
+def _between(b: Any, x: Any, low: Any, high: Any) -> tuple[Any]:
+    return (b.minimum(b.maximum(x, low), high),)
 
 
 FUNCTION: Any = None

@@ -98,6 +98,8 @@ CASES: dict[str, tuple[str, tuple[Any, ...], tuple[str, ...]]] = {
     "xlog1py": ("xlog1py", (x(70, 90), x(70, 90, low=-0.9)), ("xlog1py",)),
     "clamp": ("clamp", (x(70, 90), -1.0, 0.5), ("clamped",)),
     "clamp without a bound": ("clamp", (x(70, 90), None, 0.5), ("clamped",)),
+    "clamp_between": ("clamp_between", (x(70, 90), x(70, 90, high=0.0), x(70, 90)), ("_between",)),
+    "clamp_between of rows": ("clamp_between", (x(70, 90), x(90, high=0.0), x(90)), ("_between",)),
     "leaky_relu": ("leaky_relu", (x(70, 90), 0.25), ("leaky_relu",)),
     "elu": ("elu", (x(70, 90), 2.0, 0.5, 3.0), ("weighted_elu",)),
     "hardtanh": ("hardtanh", (x(70, 90), -1.0, 0.5), ("clamped",)),
