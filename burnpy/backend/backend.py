@@ -13,6 +13,7 @@ from burnpy.backend.dtypes import float32, float64, kind_of, result_type
 from burnpy.backend.errors import BackendUnavailableError
 from burnpy.backend.operations.activation import Activation
 from burnpy.backend.operations.attention import Attention
+from burnpy.backend.operations.bessel import Bessel
 from burnpy.backend.operations.complex_numbers import ComplexNumbers
 from burnpy.backend.operations.convolution import Convolution, VolumeConvolution
 from burnpy.backend.operations.decompositions import Decompositions
@@ -35,13 +36,7 @@ from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.scans import Scans
 from burnpy.backend.operations.shape import Creation, Padding, Shaping
 from burnpy.backend.operations.softmax import Softmax
-from burnpy.backend.operations.special import (
-    Bessel,
-    IncompleteBeta,
-    IncompleteGamma,
-    NormalDistribution,
-    SpecialFunctions,
-)
+from burnpy.backend.operations.special import IncompleteBeta, IncompleteGamma, NormalDistribution, SpecialFunctions
 from burnpy.backend.primitives import Bool, DType, Float, Int, Key, Shape, Value
 from burnpy.backend.rules import SHIFTED
 from burnpy.backend.runtime import Runtime

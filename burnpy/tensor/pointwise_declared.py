@@ -26,6 +26,15 @@ class FloatFunctions(TensorBase[B]):
     __slots__ = ()
 
     @unary
+    def i0(self) -> Self:
+        """Compute I₀(x), the modified Bessel function of the first kind of order 0.
+
+        >>> round(Tensor[NumPy].from_data(1.0).i0().item(), 4)
+        1.2661
+        """
+        ...
+
+    @unary
     def trunc(self) -> Self:
         """Round toward 0. The gradient is 0.
 
@@ -126,15 +135,6 @@ class FloatFunctions(TensorBase[B]):
     @unary
     def sinc(self) -> Self:
         """Compute the normalized sinc, sin(πx) / (πx); 1 at 0, where its derivatives of all orders are exact."""
-        ...
-
-    @unary
-    def i0(self) -> Self:
-        """Compute I₀(x), the modified Bessel function of the first kind of order 0.
-
-        >>> round(Tensor[NumPy].from_data(1.0).i0().item(), 4)
-        1.2661
-        """
         ...
 
     @binary
