@@ -267,7 +267,8 @@ class Kumaraswamy(Reparametrized[B]):
     @in_double
     def variance(self) -> Tensor[B]:
         """c · B(1 + 2 / a, c) - mean²."""
-        return self.mean.square() * self._log_spread().expm1()
+        square = self._log_moment(2.0 * self.concentration1.reciprocal()).exp()
+        return -square * (-self._log_spread()).expm1()  # the square of the mean may be 0, but this is at most 1
 
     def valid(self: Kumaraswamy[Autodiff[I]]) -> Kumaraswamy[I]:
         """Return the same distribution on the inner backend."""

@@ -103,6 +103,7 @@ class Distribution(Module[B], Generic[B, V]):
     """
 
     _explained = frozenset(("enumerate_support", "log_prob"))
+    _instead_of_forward = "write .log_prob(value), or .sample(shape) to draw values"
 
     def _hold(self, device: Any, validate: bool, /, **given: Any) -> None:
         """Store the parameters as fields, on one device."""

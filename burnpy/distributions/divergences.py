@@ -27,11 +27,11 @@ from burnpy.special import erf, xlogy
 from burnpy.tensor.call_errors import explained
 from burnpy.tensor.operand_checks import broadcast_shape
 from burnpy.tensor.tensor import Tensor
-from burnpy.typevars import B
+from burnpy.typevars import B, T, U
 
 
 @explained
-def kl(p: Distribution[B, Any], q: Distribution[B, Any]) -> Tensor[B]:
+def kl(p: Distribution[B, T], q: Distribution[B, U]) -> Tensor[B]:  # by Any, mypy would forget B
     """Return the divergence KL(p ‖ q), the mean of ``p.log_prob(x) - q.log_prob(x)`` for x drawn from p, in nats.
 
     It is inf where p has values that q has not. The pairs of families are PyTorch's.

@@ -18,7 +18,7 @@ from burnpy.backend.dtypes import dtype_of, float32, float64
 from burnpy.backend.errors import ArgumentError, ShapeError, StateError
 from burnpy.backend.lazy import lazy_attributes
 from burnpy.tensor.call_errors import Explaining, explained, refuse_attribute
-from burnpy.tensor.dim_checks import shape_of
+from burnpy.tensor.dim_checks import checked_count, shape_of
 from burnpy.tensor.generator import Generator, drawn_from
 from burnpy.tensor.host_data import float_of
 from burnpy.tensor.levels import beneath_levels
@@ -331,9 +331,10 @@ class Orthogonal(Initializer):
         return Tensor.from_data(matrix.reshape(shape), device=device).to_dtype(settings["dtype"])
 
 
+@explained
 def around_zero(fan_in: int) -> Uniform:
     """Return the uniform initializer on ±1 / √fan_in: the default of `Linear`, `Conv2d` and `Lstm`, as in PyTorch."""
-    bound = 1.0 / math.sqrt(fan_in) if fan_in > 0 else 0.0
+    bound = 1.0 / math.sqrt(fan_in) if checked_count(fan_in, "fan_in", 0, "around_zero()") else 0.0
     return Uniform(-bound, bound)
 
 

@@ -235,6 +235,7 @@ class ModuleMeta(ABCMeta):
     """
 
     _reserved: frozenset[str]
+    _instead_of_forward = "write one to compute the result"  # where a class has none, and is called
     _explained: frozenset[str]
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **keywords: Any) -> None:
@@ -297,7 +298,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's output. Every module defines its own."""
-        raise NotImplementedError(f"{type(self).__name__} has no forward(); write one to compute the result")
+        raise NotImplementedError(f"{type(self).__name__} has no forward(); {self._instead_of_forward}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result of `forward`."""

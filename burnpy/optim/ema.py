@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from burnpy.backend.dtypes import int64
-from burnpy.backend.errors import ArgumentError, KindError, ModuleError, a
+from burnpy.backend.errors import ArgumentError, CallError, KindError, ModuleError, a
 from burnpy.func.pytree import register_tree
 from burnpy.nn.module_base import ModuleBase
 from burnpy.optim.settings import count
@@ -68,6 +68,10 @@ class Ema(Generic[M], metaclass=Explaining):
 
     if not TYPE_CHECKING:  # type checkers see only the attributes above
         __getattr__ = refuse_attribute
+
+        def __call__(self, *args, **kwargs):
+            """Refuse: the average is called, as ``ema.model(x)``."""
+            raise CallError("Ema holds a model and is none; call the average itself: ema.model(x)")
 
     @next_value
     def update(self, model: M, *, skipped: BoolTensor[Any] | None = None) -> Self:

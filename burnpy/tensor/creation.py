@@ -203,8 +203,16 @@ def lifted(cls: Any, x: Any, backend: Any) -> Any:
     return new_tensor(origin, device, device.lift(x._primitive) if origin.kind in INEXACT else x._primitive)
 
 
-def factory_shape(shape: Size, factory: str) -> Shape:
-    """Return a shape argument, an int or a sequence of non-negative ints, as a tuple."""
+def factory_shape(shape: Size, factory: str, parameter: Any = None) -> Shape:
+    """Return a shape argument, an int or a sequence of non-negative ints, as a tuple.
+
+    Beside an int as the shape, a ``parameter`` that is an int, too, may be meant as another size, and is refused.
+    """
+    if shape.__class__ is int and parameter.__class__ is int:
+        raise ArgumentError(
+            f"{factory}() got two ints, the shape {shape} and the parameter {parameter}; write the shape as a tuple: "
+            f"({shape}, {parameter}), or ({shape},) and then the parameter"
+        )
     return dim_checks.addressable(dim_checks.shape_of(shape, factory), factory)
 
 

@@ -242,6 +242,11 @@ class Gradients(Subscriptable, Mapping["Tensor[Any]", "Tensor[I]"], Generic[I]):
             updates[buffer] = device.add(updates[buffer], update) if buffer in updates else update
         return Gradients(self._device, total, updates)
 
+    def __radd__(self, other: int) -> Gradients[I]:
+        """Return the gradients themselves for ``0 + grads``, with which the built-in ``sum`` begins."""
+        operand: Any = other
+        return self if operand.__class__ is int and not operand else self + operand
+
     def __sub__(self, other: Gradients[I]) -> Gradients[I]:
         """Subtract gradients leaf by leaf, as the sum with ``-other``; buffer updates are added."""
         operand: Any = other

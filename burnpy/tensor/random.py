@@ -60,7 +60,7 @@ class RandomFactories(TensorBase[B]):
         """
         if not (isinstance(low, TensorBase) or isinstance(high, TensorBase)):
             target = Factory(cls, device, "uniform", draws=True)
-            target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
+            target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory, low)
             return target.wrap(uniform_values(target.device, sizes, low, high, target_dtype, generator, target.factory))
         draw = Draw(cls, "uniform", shape, dtype, generator, device, low=(low, FINITE), high=(high, FINITE))
         d, first, last = draw.device, draw.full("low"), draw.full("high")
@@ -94,7 +94,7 @@ class RandomFactories(TensorBase[B]):
         """
         if not (isinstance(mean, TensorBase) or isinstance(std, TensorBase)):
             target = Factory(cls, device, "normal", draws=True)
-            target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory)
+            target_dtype, sizes = target.dtype(dtype), factory_shape(shape, target.factory, mean)
             return target.wrap(normal_values(target.device, sizes, mean, std, target_dtype, generator, target.factory))
         draw = Draw(cls, "normal", shape, dtype, generator, device, mean=(mean, FINITE), std=(std, NOT_NEGATIVE))
         return draw.scaled(draw.device.random_normal(draw.rng(), draw.shape, draw.dtype), "mean", "std")

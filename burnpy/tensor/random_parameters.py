@@ -117,7 +117,7 @@ class Draw:
         self.target = Factory(cls, device, factory, draws=True)
         self.device: Any = self.target.device
         self.factory = self.target.factory
-        self.shape: Shape = factory_shape(shape, self.factory)
+        self.shape: Shape = factory_shape(shape, self.factory, next(iter(values.values())))
         lifted = {name: raised(x, self.device) for name, x in tensors.items()}
         self.dtype: DType = self._dtype(dtype, [x for x in tensors.values() if not x._device.holds_numbers])
         self.values: dict[str, Any] = {}  #: a Python number or a float primitive for each parameter

@@ -142,6 +142,10 @@ def test_errors_of_asking() -> None:
         grads + (other * other).sum().backward()
     with pytest.raises(errors.KindError, match="map"):
         grads + 1.0  # type: ignore[operator]  # which is the point
+    with pytest.raises(errors.KindError, match="gradients are added to gradients"):
+        1 + grads
+    total: Any = sum([grads, grads])  # type: ignore[arg-type]  # checkers want 0 of the result, too
+    assert total[x].tolist() == (grads + grads)[x].tolist()
 
 
 def test_what_has_no_gradient_says_what_it_is_and_how_to_get_one() -> None:

@@ -315,6 +315,8 @@ def test_moments_whose_factors_overflow() -> None:
     assert d.Gamma(n, n).variance.item() == pytest.approx(1e-20)
     assert d.FisherSnedecor(n, n).variance.item() == pytest.approx(4e-20)
     assert d.LogNormal(T.from_data(-250.0), 15.0).variance.item() == pytest.approx(math.exp(-50.0), rel=1e-5)
+    for a, c, variance in ((1e-3, 1e3, 0.0), (0.01, 10.0, 2.70438836e-17), (1e8, 1e8, 1.64493341e-16)):
+        assert d.Kumaraswamy(T.from_data(a, dtype="float64"), c).variance.item() == pytest.approx(variance, rel=1e-6)
     cauchy = d.Cauchy(0.0, T.from_data(1e-20)).cdf(T.from_data(-1e10))
     assert cauchy.item() == pytest.approx(1e-30 / math.pi)
 

@@ -173,6 +173,13 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "name the elements first, as in x.at[0].add(value)",
     ),
     "an average": (lambda: OPTIM.Ema(MODEL).module, errors.MissingNameError, "Ema has no module; use ema.model"),
+    "a call of an average": (lambda: OPTIM.Ema(MODEL)(X), errors.CallError, "call the average itself: ema.model(x)"),
+    "a call of a distribution": (
+        lambda: ROOT.distributions.Normal(X, 1.0)(X),
+        NotImplementedError,
+        "Normal has no forward(); write .log_prob(value)",
+    ),
+    "a size of a layer": (lambda: NN.init.around_zero("3"), errors.ArgumentError, "around_zero() got fan_in='3'"),
     "a plateau": (
         lambda: TRAIN.Learner(print, optim=OPTIM.Adam(), lr=OPTIM.ReduceOnPlateau(lr=0.1)),
         errors.KindError,

@@ -68,7 +68,10 @@ def test_frozen_parameters_and_other_leaves_are_left_out() -> None:
 def test_arithmetic_makes_new_ones() -> None:
     model = two()
     grads = of_two(model)
-    assert (grads + grads)["a"].tolist() == [6.0, 8.0]
+    total: Any = sum([grads, grads])  # type: ignore[arg-type]  # checkers want 0 of the result, too
+    assert (grads + grads)["a"].tolist() == total["a"].tolist() == [6.0, 8.0]
+    with pytest.raises(errors.KindError, match="GradientsParams are added to GradientsParams"):
+        1 + grads
     assert (2.0 * grads * 2.0)["a"].tolist() == [12.0, 16.0]
     assert (grads / 2.0)["a"].tolist() == [1.5, 2.0]
     assert grads.map(lambda g: -g)["b"].tolist() == [-1.0, -2.0]

@@ -41,6 +41,9 @@ ARITHMETIC: list[Mistake] = [
     (lambda x, i, b: setattr(x, "grad", None), ImmutableError, ["loss.backward() returns new", "x.grad(grads)"]),
     (lambda x, i, b: x - x.grad, KindError, ["sub()", "grads = loss.backward()", "x.grad(grads)"]),
     (lambda x, i, b: x @ Param(x), KindError, ["matmul()", "a Param of shape (2, 3)", ".value"]),
+    (lambda x, i, b: functions.Tensor[NumPy].normal(2, 3), ArgumentError, ["two ints", "tuple: (2, 3), or (2,) and"]),
+    (lambda x, i, b: functions.Tensor[NumPy].uniform(2, 3), ArgumentError, ["two ints", "tuple: (2, 3), or (2,) and"]),
+    (lambda x, i, b: functions.Tensor[NumPy].poisson(2, 3), ArgumentError, ["two ints", "tuple: (2, 3), or (2,) and"]),
     (
         lambda x, i, b: functions.Tensor[NumPy].normal(0.0, 1.0, (2,)),
         ArgumentError,

@@ -55,6 +55,7 @@ assert_type(LogisticNormal(scale, 1.0).valid(), LogisticNormal[NumPy])
 learned = Normal(Param(Tensor[Train].zeros(())), 2.0)
 assert_type(learned, Normal[Train])
 assert_type(kl(normal, learned), Tensor[Train])
+assert_type(kl(Normal(scale, 1.0), Normal(scale, 2.0)), Tensor[Train])  # arguments that are made in place
 
 model = normal.trainable()
 assert_type(model, Normal[Train])

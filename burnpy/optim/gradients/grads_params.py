@@ -311,6 +311,11 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         """
         return self.plus(other)
 
+    def __radd__(self, other: int) -> GradientsParams[B]:
+        """Return the gradients themselves for ``0 + grads``, with which the built-in ``sum`` begins."""
+        operand: Any = other
+        return self if operand.__class__ is int and not operand else self + operand
+
     def plus(self, other: GradientsParams[B], weight: float = 1.0) -> GradientsParams[B]:
         """Add gradients as ``+``, those of ``other`` multiplied by a weight, which updates of buffers are not."""
         operand: object = other
