@@ -13,7 +13,7 @@ from burnpy.nn.module import Module
 from burnpy.nn.module_tree import FrozenDict, joined, new_module, part_names, regrouped
 from burnpy.nn.param import ComplexParam, Param
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.gradients.matching import gradient_device
+from burnpy.optim.gradients.matching import gradient_device, refuse_examples
 from burnpy.optim.optimizer_states import Memory, OptimizerRecord, ParamState, checked_record, rekeyed
 from burnpy.optim.parameter_batch import MASTER, placed
 from burnpy.optim.settings import at_least_zero, number_or_tensor
@@ -97,6 +97,7 @@ def tree_grads(name: str, model: Any, tree: Any, grads: Any) -> Any:
     def placed(leaf: Any, path: str) -> Any:
         if not isinstance(leaf, (Tensor, ComplexTensor)):
             raise KindError(f"{name} got {a(type(leaf).__name__)} as gradient of {path!r}; expected a Tensor")
+        refuse_examples(name, {path: leaf})
         by_path[path] = transfer(leaf.detach(), device)
         return leaf
 
@@ -262,6 +263,7 @@ def initial_state(optimizer: Optimizer, model: Any, record: OptimizerRecord | No
     name = type(optimizer).__name__
     _refuse_impure(optimizer)
     model = _model_of(f"{name}.init()", model)[0]
+    refuse_examples(f"{name}.init()", {path: param.value for path, param in model.named_params().items()})
     device = plain_device(model.device)
     known: Mapping[str, ParamState] = {}
     if record is not None:

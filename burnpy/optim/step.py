@@ -14,7 +14,7 @@ from burnpy.backend.operations.complex_numbers import paired, unpaired
 from burnpy.nn.buffer_updates import buffer_values
 from burnpy.nn.module import Module
 from burnpy.optim.gradients.grads_params import GradientsParams
-from burnpy.optim.gradients.matching import refuse_derivative, refuse_device
+from burnpy.optim.gradients.matching import refuse_derivative, refuse_device, refuse_examples
 from burnpy.optim.optimizer_states import Memory, ParamState, SlotShape, refuse_shape
 from burnpy.optim.parameter_batch import Draft, Pending
 from burnpy.optim.settings import options_of
@@ -103,6 +103,8 @@ def checked_pending(
             f"the record that {name} has loaded knows no parameter of this {type(model).__name__}"
             " by id; load the model's record too, or load_record(record, model), which goes by paths as well"
         )
+    if levels and levels[0].level:
+        refuse_examples(f"{name}.step()", {path: param.value for path, param in model.named_params().items()})
     slot_shape = optimizer.slot_shape if optimizer.factored else None
     pending, mismatch = collect_pending(model, grads._values, states, levels, slot_shape)
     if levels and levels[0].level:

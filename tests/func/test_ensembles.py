@@ -10,7 +10,7 @@ import pytest
 
 from burnpy import Autodiff, Tensor, nn
 from burnpy.backend import NumPy
-from burnpy.errors import ArgumentError, KindError
+from burnpy.errors import ArgumentError, BatchedError, KindError
 from burnpy.func import grad, stack_models, vmap
 from burnpy.optim import GradientsParams, Sgd
 
@@ -82,6 +82,20 @@ def test_on_autodiff_its_parameters_are_leaves() -> None:
     x = Tensor[Autodiff[NumPy]].from_data(X.to_numpy())
     grads = vmap(loss, in_dims=(0, None))(ensemble, x).sum().backward()
     assert GradientsParams.from_grads(grads, ensemble)["0.weight"].shape == (3, 5, 8)
+
+
+def test_a_step_of_each_member_is_refused_by_what_to_write() -> None:
+    members, first = {"w": Tensor[NumPy].ones((3, 2))}, {"w": Tensor[NumPy].ones((2,))}
+    model = nn.Linear(2, 1, bias=False, device=NumPy)
+    calls: list[Any] = [
+        lambda tree: Sgd().init(tree),
+        lambda tree: Sgd().pure_step(0.1, tree, first, Sgd().init(first)),
+        lambda tree: Sgd().step(0.1, first, tree),
+        lambda tree: GradientsParams.from_module(grad(loss)(model, tree["w"])),
+    ]
+    for step in calls:
+        with pytest.raises(BatchedError, match=r"examples differ in w.*step the stacked model outside of vmap\(\)"):
+            vmap(step)(members)
 
 
 def test_refusals() -> None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import getweakrefcount
 
 from burnpy.autodiff.graph import Leaf
-from burnpy.backend.errors import ArgumentError, DeviceError, GraphError, KindError, ShapeError, a
+from burnpy.backend.errors import ArgumentError, BatchedError, DeviceError, GraphError, KindError, ShapeError, a
 from burnpy.backend.operations.complex_numbers import magnitudes
 from burnpy.nn.module_base import ModuleBase
 from burnpy.nn.param import Param
 from burnpy.nn.transform import suggestion
 from burnpy.optim.settings import number
 from burnpy.tensor.gradients import Gradients
-from burnpy.tensor.levels import transfer
+from burnpy.tensor.levels import differs_between_examples, transfer
 from burnpy.tensor.tensor import Tensor
 from burnpy.tensor.tensor_base import new_tensor, tensor_of
 
@@ -97,6 +97,7 @@ def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
             "burnpy.func.grad(loss)(model) returned"
         )
     refuse_derivative("from_module()", trainable.values())
+    refuse_examples("from_module()", {path: param.value for path, param in trainable.items()})
     values: Tensors = {param.id: transfer(param.value.detach(), device) for param in trainable.values()}
     return values, {param.id: path for path, param in trainable.items()}
 
@@ -110,6 +111,17 @@ def refuse_derivative(operation: str, params: Iterable[Param[Any]]) -> None:
                 f"{operation} is inside of a function that {level.api}() differentiates, and updates of optimizers "
                 "have no derivative; compute the next model with tensors, as in model.with_state({path: weight - rate "
                 "* gradient}), or make its weights constants: model.map(lambda w: w.detach())"
+            )
+
+
+def refuse_examples(operation: str, values: Mapping[str, Any]) -> None:
+    """Check that tensors by path do not differ between the examples of `burnpy.func.vmap`, as updates take no batch."""
+    for path, value in values.items():
+        if differs_between_examples(value):
+            raise BatchedError(
+                f"{operation} is inside of a function under vmap(), whose examples differ in {path}, and updates of "
+                "optimizers take no batch; step the stacked model outside of vmap(), or compute the next values with "
+                "tensors, as weight - rate * gradient"
             )
 
 
