@@ -356,9 +356,8 @@ class Ranking(Metric):
         return tuple(self._by_class()[0].tolist())
 
     def _by_class(self) -> tuple[Doubles, Doubles]:
-        scores, truth, weights = (
-            np.concatenate([x.to_numpy() for x in parts]) for parts in (self.scores, self.truth, self.weights)
-        )
+        joined = [np.concatenate([x.to_numpy() for x in parts]) for parts in (self.scores, self.truth, self.weights)]
+        scores, truth, weights = (x[joined[2] != 0] for x in joined)
         if missing := int(np.isnan(scores).sum()):
             raise ArgumentError(f"{type(self).__name__} got {missing} NaN among its scores, which have no order")
         by_class = [self._score(*_steps(scores[:, c], truth[:, c], weights)) for c in range(scores.shape[1])]

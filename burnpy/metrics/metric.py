@@ -216,7 +216,8 @@ def total(x: TensorBase[Any], weight: Tensor[Any] | None = None) -> Tensor[Any]:
 
     Args:
         x: a tensor of any kind; True counts as 1.
-        weight: the weight of each element, of the shape of ``x``; 1 if None.
+        weight: the weight of each element, of the shape of ``x``; 1 if None. Those of weight 0, such as padding, may
+            be infinite or NaN.
 
     Raises:
         KindError: ``x`` is not a tensor.
@@ -225,7 +226,12 @@ def total(x: TensorBase[Any], weight: Tensor[Any] | None = None) -> Tensor[Any]:
     2.0
     """
     values = doubles(x)
-    return (values if weight is None else values * weight).sum()
+    return (values if weight is None else weighted(values, weight)).sum()
+
+
+def weighted(values: Tensor[Any], weights: Tensor[Any]) -> Tensor[Any]:
+    """Return numbers times their weights; 0 where the weight is 0, whatever the number."""
+    return (values * weights).where(weights != 0.0, 0.0)
 
 
 def doubles(x: object) -> Tensor[Any]:

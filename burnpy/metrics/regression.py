@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from burnpy.backend.errors import ArgumentError, ShapeError
-from burnpy.metrics.metric import Metric, doubles, element_weights, plain
+from burnpy.metrics.metric import Metric, doubles, element_weights, plain, total, weighted
 from burnpy.tensor.losses import cross_entropy
 from burnpy.tensor.operand_checks import MOST_FLOAT
 from burnpy.tensor.tensor import IntTensor, Tensor
@@ -48,12 +48,12 @@ class Mean(Metric):
         values = doubles(x)
         if isinstance(weight, TensorBase):
             weights = element_weights("Mean", weight, values, values.shape)
-            return cls(sum=(values * weights).sum(), weight=weights.sum())
+            return cls(sum=total(values, weights), weight=weights.sum())
         if not 0 <= weight <= MOST_FLOAT:
             raise ArgumentError(f"Mean.of() got weight={describe(weight)}; expected a finite number, and not negative")
-        total = values.sum() if values.ndim else values
+        whole = values.sum() if values.ndim else values
         count: Tensor[Any] = Tensor.full((), float(weight) * values.numel(), dtype="float64", device=values.device)
-        return cls(sum=total if weight == 1 else total * float(weight), weight=count)
+        return cls(sum=whole if weight == 1 else whole * float(weight), weight=count)
 
     def value(self) -> float:
         """Return the mean; NaN if the weights sum to 0."""
@@ -91,7 +91,7 @@ class Perplexity(Metric):
         scores, classes = plain(logits), plain(target)
         losses = doubles(cross_entropy(scores, classes, ignore_index=ignore_index, reduction="none"))
         weights = element_weights("Perplexity", weight, losses, losses.shape).where(classes != ignore_index, 0.0)
-        return cls(loss=(losses * weights).sum(), weight=weights.sum())
+        return cls(loss=total(losses, weights), weight=weights.sum())
 
     def value(self) -> float:
         """Return the perplexity; NaN if nothing was counted, infinity if it overflows."""
@@ -120,7 +120,7 @@ class Error(Metric):
             ShapeError: the shapes differ; they do not broadcast.
         """
         errors, weights = _errors(cls.__name__, prediction, target, weight)[1:]
-        return cls(sum=(cls._of_errors(errors) * weights).sum(), weight=weights.sum())
+        return cls(sum=total(cls._of_errors(errors), weights), weight=weights.sum())
 
     def value(self) -> float:
         """Return the mean; NaN if the weights sum to 0."""
@@ -193,12 +193,12 @@ class R2(Metric):
         n, outputs = truth.shape[0], int(np.prod(truth.shape[1:]))
         truth, errors, weights = (x.reshape((n, outputs)) for x in (truth, errors, weights))
         totals = weights.sum(0)
-        mean = _finite_ratio((truth * weights).sum(0), totals)
+        mean = _finite_ratio(weighted(truth, weights).sum(0), totals)
         return cls(
             weight=totals[0] if outputs else totals.sum(),
             mean=mean,
-            deviations=((truth - mean).square() * weights).sum(0),
-            errors=(errors.square() * weights).sum(0),
+            deviations=weighted((truth - mean).square(), weights).sum(0),
+            errors=weighted(errors.square(), weights).sum(0),
         )
 
     def value(self) -> float:

@@ -178,6 +178,19 @@ def test_metrics_of_nothing_are_nan() -> None:
     assert (R2.of(floats(), floats()) + R2.of(floats(1.0, 2.0), floats(1.0, 2.0))).value() == 1.0
 
 
+def test_what_has_no_weight_may_be_anything() -> None:
+    weight, nan = floats(1.0, 0.0, 2.0, 0.0), math.nan
+    x, y = floats(1.0, nan, 2.5, math.inf), floats(1.5, 1.0, 2.0, nan)
+    kept, x2, y2 = floats(1.0, 2.0), floats(1.0, 2.5), floats(1.5, 2.0)
+    for metric in (MSE, MAE, R2):
+        assert metric.of(x, y, weight=weight).value() == metric.of(x2, y2, weight=kept).value()
+    assert Mean.of(x, weight).value() == 2.0
+    for ranking in (AUROC, AveragePrecision):
+        assert ranking.of(x, bools(True, True, False, False), weight=weight).value() in (0.0, 1 / 3)
+    logits = floats([0.0, 0.0], [nan, 0.0], [0.0, 0.0], [0.0, -math.inf])
+    assert Perplexity.of(logits, ints(0, 0, 1, 1), weight=weight).value() == pytest.approx(2.0)
+
+
 def test_constant_targets_of_r2() -> None:
     assert R2.of(floats(2.0, 2.0), floats(2.0, 2.0)).value() == 1.0
     assert R2.of(floats(2.0, 3.0), floats(2.0, 2.0)).value() == 0.0
