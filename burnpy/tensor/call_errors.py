@@ -117,10 +117,11 @@ def explained(function: F, owner: type | None = None, *, flags: bool = True) -> 
         flags: whether to check them.
     """
     places = flags_of(function) if flags else {}
+    first = min(places.values(), default=sys.maxsize)  # calls with fewer arguments give none
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
-            if places:
+            if len(args) > first or (kwargs and places):
                 args = with_flags(function.__name__, function, places, args, kwargs)
             return function(*args, **kwargs)
         except TypeError as error:
