@@ -89,7 +89,7 @@ def test_new_parameters_may_take_the_memory_of_gradients(clip: Any, monkeypatch:
 
     monkeypatch.setattr(optimizer, "stepped_model", spied)
     learner(clip=clip).fit(net(), Batches(), valid_batches(), epochs=1)
-    assert seen == [True] * len(Batches())
+    assert seen == [optimizer._PASSED > 0] * len(Batches())  # 0 on an interpreter that counts no variables
 
 
 def test_a_run_equals_a_loop_by_hand_to_the_bit() -> None:
