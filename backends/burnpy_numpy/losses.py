@@ -34,10 +34,14 @@ class NumPyLosses(ArrayBackend):
 
     def mean_cross_entropy(self, x: Any, index: Any, counted: Any, dim: int) -> tuple[Any, Any]:
         n, dtype = index.size, x.dtype
-        if counted is not None or index.ndim != 1 or not 0 < n < FEW or not (dtype is float32 or dtype is float64):
+        few = counted is None and index.ndim == 1 and 0 < n < FEW and (dtype is float32 or dtype is float64)
+        key = "cross_entropy", _PICKED, (1,), (dim,), x.shape, index.shape, dtype, index.dtype
+        plan = row_plan(key) if few else None
+        if plan is None:
             return super().mean_cross_entropy(x, index, counted, dim)
-        losses, total = self.cross_entropy(x, index, dim)  # and their mean as `mean` computes it, with fewer calls
-        return losses.dot(row(1, n, dtype)) / n, total
+        kernel, rows, columns, small = plan
+        losses, total = kernel.outputs((x, index), (index.shape, small), rows, columns)
+        return losses.dot(row(1, n, dtype)) / n, total  # as `mean` computes it, with fewer calls
 
     def cross_entropy_backward(self, grad: Any, x: Any, logsumexp: Any, index: Any, dim: int) -> Any:
         shapes = (grad.shape, shape := x.shape, logsumexp.shape, index.shape)

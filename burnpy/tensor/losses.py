@@ -80,6 +80,9 @@ def cross_entropy(
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy() got label_smoothing={label_smoothing}; expected a number from 0 to 1")
     if not isinstance(target, Tensor):
+        if weight is None and not label_smoothing and reduction == "mean":
+            x, index, counted = counted_targets("cross_entropy", logits, target, dim, ignore_index)
+            return x._like(x._device.first_result("mean_cross_entropy", x._primitive, index, counted, dim))
         return _classes("cross_entropy", logits, dim, target, weight, ignore_index, label_smoothing, reduction)
     log_p = logits.log_softmax(dim)
     operands(logits, target, "cross_entropy")  # raises an error if they cannot be combined
@@ -217,8 +220,6 @@ def _classes(
     """Return the loss of logits, or of log probabilities, for targets that are classes."""
     x, index, counted = counted_targets(operation, x, target, dim, ignore_index)
     if operation == "cross_entropy" and not label_smoothing:
-        if weight is None and reduction == "mean":
-            return x._like(x._device.first_result("mean_cross_entropy", x._primitive, index, counted, dim))
         losses = x._like(x._device.first_result("cross_entropy", x._primitive, index, dim))
     else:
         x = x.log_softmax(dim) if label_smoothing else x
