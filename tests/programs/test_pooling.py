@@ -22,6 +22,9 @@ SIZES = {
     "one": ((2, 2, 5, 6), (1, 1)),
     "more windows than elements": ((1, 4, 2, 3), (3, 5)),
     "a sequence": ((2, 3, 1, 40), (1, 7)),
+    "many sequences": ((4, 6, 1, 40), (1, 7)),
+    "many sequences, one window": ((3, 7, 1, 45), (1, 1)),
+    "many sequences, more windows than elements": ((4, 5, 1, 3), (1, 5)),
 }
 
 
@@ -48,6 +51,14 @@ def test_the_first_maximum_or_nan_is_selected(case: str, dtype: str, noted: list
         np.testing.assert_array_equal(found, without(x, size))
         view = np.asfortranarray(x.astype(dtype)[..., ::-1])[..., ::-1]
         np.testing.assert_array_equal(D.adaptive_max_pool2d_indices(view, size), found)
+
+
+def test_many_long_sequences_lie_side_by_side(noted: list[Any]) -> None:
+    x = ties((4, 6, 1, 400))
+    noted.clear()
+    found = D.adaptive_max_pool2d_indices(x, (1, 7))
+    assert [k.program.name for k in noted] == ["transposed_copy", "adaptive_maxima"]
+    np.testing.assert_array_equal(found, without(x, (1, 7)))
 
 
 WINDOWS = {

@@ -21,7 +21,7 @@ from burnpy.backend.operations.pooling import adaptive_windows
 from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import vector_width
-from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.kernel import contiguous, template_kernel
 from burnpy_numpy.kernels.launch import Scratch, TemplateKernel, block_starts, block_width
 
 
@@ -235,6 +235,10 @@ _COLUMNS = 16
 def run_adaptive_maxima(x: Any, size: Pair) -> Any:
     """Return the indices of the maxima of adaptive windows; None without a kernel for it."""
     n, channels, high, wide = x.shape
+    rows = n * channels
+    if high == 1 and wide > 1 and rows >= _COLUMNS:  # the rows side by side, as the columns of one image
+        found = run_adaptive_maxima(x.reshape((1, 1, rows, wide)).swapaxes(2, 3), (size[1], rows))
+        return None if found is None else (found.reshape((size[1], rows)).T // rows).reshape((n, channels, *size))
     width = block_width(wide, _COLUMNS)
     usual = x.dtype is float32 or x.dtype is float64
     kernel = template_kernel(adaptive_maxima, x.dtype, width) if usual else None
@@ -244,7 +248,7 @@ def run_adaptive_maxima(x: Any, size: Pair) -> Any:
     bounds = [(_kept_bounds if kept else _bounds)(k, count) for k, count in zip((high, wide), size, strict=True)]
     out, starts = np.empty((n, channels, *size), int64), block_starts(wide, width)
     memory = np.empty((n * channels, wide), x.dtype), np.empty((n * channels, wide), int64)
-    arrays = [np.ascontiguousarray(x), out, *memory, *bounds[0], *bounds[1], starts]
+    arrays = [contiguous(x), out, *memory, *bounds[0], *bounds[1], starts]
     kernel.run(arrays, (high, wide, *size, len(starts)), n * channels, high * wide)
     return out
 
