@@ -82,7 +82,7 @@ class Capture:
         return self.words[len(self.values) - 1]
 
     def drawn(self, generator: np.random.Generator, draw: Callable[[Any], int]) -> Any:
-        """Return the word of a number that each run draws from the generator in the place of this one."""
+        """Return the word of a number that each run draws from the generator instead of this one."""
         find = next((find for known, find in self._generators if known is generator), lambda _: generator)
         return self.word(lambda inputs: draw(find(inputs)))
 

@@ -301,7 +301,7 @@ class Exported:
         if max_version is None or max_version[0] < 1:
             raise ArgumentError(
                 "DLPack export of a tensor's own memory, which is read-only, needs max_version=(1, 0), and the "
-                "consumer asked for none or an older one; allow a copy"
+                "consumer requested none or an older one; allow a copy"
             )
         capsule = self._capsule(self._array, stream, max_version)
         pointer = ctypes.pythonapi.PyCapsule_GetPointer

@@ -1,5 +1,4 @@
-"""Products of matrices by a kernel of burnpy or by OpenBLAS, on burnpy's threads unless OpenBLAS would use more; and of
-quantized matrices, few rows of floats by a kernel of their own."""
+"""Matrix products, also with quantized matrices, by burnpy's kernels or by OpenBLAS."""
 
 from __future__ import annotations
 
@@ -148,7 +147,7 @@ class NumPyMatmul(ArrayBackend):
 
 
 def float_of_products(x: Any, y: Any) -> DType | None:
-    """Return the float dtype in which the sums of a product of matrices of ints are exact, in any order; None if none.
+    """Return the float dtype in which a product of int matrices is exact, in any order of its sums; None if none is.
 
     The numbers of 32 and 64 bits are looked at, as they rarely have all the values that they may have.
     """

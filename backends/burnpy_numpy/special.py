@@ -1,5 +1,5 @@
-"""Special functions, which NumPy lacks: kernels of their defaults, or the defaults in blocks; powers and remainders;
-kernels of dropout and of derivatives of random numbers.
+"""Special functions, which NumPy lacks, by kernels of their defaults, or by the defaults in blocks; powers and
+remainders; dropout, and derivatives of random numbers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ scalars."""
 
 
 def _unary(name: str) -> Callable[..., Any]:
-    """Return the method of a function of one array and of options, which are part of its program."""
+    """Return the method of a function of one array; its options are part of the program."""
 
     def method(self: NumPySpecial, x: Any, *options: Any) -> Any:
         kernel = elementwise_kernel(name, options, x)

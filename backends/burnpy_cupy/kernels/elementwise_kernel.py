@@ -304,7 +304,7 @@ def _reach(x: Any) -> int:
 
 
 def _order(operands: Mapping[_Parameter, Any], shape: Shape) -> tuple[Shape, Shape] | None:
-    """Return the order in memory of the elements that are computed: of the results, or of arrays of their shape.
+    """Return the order in memory in which elements are computed: of the results, or of arrays with their shape.
 
     As in NumPy, arrays of different orders make row-major results.
     """

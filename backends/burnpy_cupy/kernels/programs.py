@@ -321,8 +321,8 @@ def divide(program: Program) -> Passes:
 
 
 def _carried(program: Program, schedule: Schedule, sums: list[int]) -> list[int]:
-    """Return the values of rows that sums over rows are computed of: sums and maxima over columns, and what a kernel
-    of other outputs computes anyway, once for a row rather than once for each element.
+    """Return the values of rows that enter sums over rows: sums and maxima over columns, and values that a kernel of
+    other outputs computes anyway, once for a row instead of for each element.
     """
     has_others = len(sums) < len(program.outputs)
     positions: set[int] = set()

@@ -302,7 +302,7 @@ def loaded(name: str, key: str, write: Callable[[], str], call: Call | None = No
 
 
 def _built(key: str, text: str | None, call: Call | None) -> Entry | Exception | None:
-    """Return the function of a kernel, or the error of llvmlite, LLVM or the loader, which is of one of many classes.
+    """Return the function of a kernel, or the error, of any class, that llvmlite, LLVM or the loader raised.
 
     Without a text, the code is read from the disk; None if the disk does not have it. This must run `undisturbed`,
     since it cannot tell these errors from what a signal handler raises.

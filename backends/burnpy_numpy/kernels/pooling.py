@@ -212,7 +212,7 @@ class Pool:
         return template_kernel(chosen, *self._parameters) if chosen is not None and self._suits else None
 
     def max_kernel(self, backward: bool) -> TemplateKernel | None:
-        """Return the kernel of the maxima of windows that touch, or of their gradient; None if there is none.
+        """Return the kernel for maxima of adjacent windows, or for their gradient; None if there is none.
 
         Its table is x and the result, or the gradient of the maxima, the maxima, x, and the result.
         """

@@ -230,8 +230,7 @@ def _add(w: Loops, what: str, total: str, x: Vector) -> None:
 
 
 def run_foreach(kernel: ForeachKernel, lists: Lists, numbers: tuple[Any, ...], owned: bool) -> tuple[list[Any], ...]:
-    """Return the results of a kernel: the first in the memory of a second list that is spent, and the others in the
-    memory of states if they are owned."""
+    """Return a kernel's results: the first in the second list's memory if that is spent, others in owned states."""
     columns = [*map(_whole, lists)]
     firsts = columns[0]
     memory: list[list[Any]] = [[None] * len(firsts)] * kernel.results

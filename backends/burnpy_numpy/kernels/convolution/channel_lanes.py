@@ -259,7 +259,7 @@ def uses_lanes(x: Any, weight: Shape, shape: Shape, where: Where, groups: int, b
 
 
 def _share_inside(source: Shape, weight: Shape, shape: Shape, where: Where, backward: bool) -> float:
-    """Return the share of the elements of windows, of all that vectors of neighbours read, that are no padding."""
+    """Return the share of elements that are not padding, among those that vectors of neighbours read."""
     share = 1.0
     for n, count, size, stride, padding, dilation in zip(
         *(each[2:] for each in ((shape, source) if backward else (source, shape))), weight[2:], *where, strict=True

@@ -122,8 +122,8 @@ class ProductLines(Loops):
 
 
 class Words(NamedTuple):
-    """How neighbours of a row of A or of a column of B lie in words of 32 bits, which one instruction multiplies and
-    adds: bfloat16 and ints of 8 bits, or the latter as ints of 16 bits.
+    """The layout of neighbours in a row of A, or a column of B, in 32-bit words, which one instruction multiplies and
+    adds: bfloat16, and 8-bit ints as they are or as 16-bit ints.
 
     A panel has a line for each word of a column; numbers that are missing are zeros.
     """

@@ -303,8 +303,7 @@ class _Text:
         return w.either(kept, behind, copied)
 
     def _ahead(self, part: _Part, block: _Block) -> tuple[str, str]:
-        """Return the arguments that say how the next stripe of A and a part of the next block of B come into the second
-        cache while a block is multiplied, and the turns for the part of B."""
+        """Return the arguments of prefetches of the next stripe of A and parts of B, and the turns for B."""
         w, sizes = self.w, self.sizes
         a_size, b_size = STORED[self.a_stored].bytes, STORED[self.b_stored].bytes
         after = w.plus(block.p, block.units)

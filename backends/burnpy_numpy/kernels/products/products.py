@@ -409,7 +409,7 @@ def multiplied_by(stored: tuple[str, str]) -> str:
 
 
 def _chunk_of_groups(group: int, k: int, parts: int) -> tuple[int, int]:
-    """Return the units of a chunk of a sum, each of one or two ints, and those that are divided into chunks together.
+    """Return the units of a chunk of a sum, each of one or two ints, and the units that are divided together.
 
     A chunk is several groups, or a part of one. It depends on these alone, as `chunk_of`.
     """
@@ -421,8 +421,7 @@ def _chunk_of_groups(group: int, k: int, parts: int) -> tuple[int, int]:
 
 
 def chunk_of(k: int, size: int) -> int:
-    """Return the length of the chunks of a sum of ``k`` products of elements of a size: by these alone, so that the
-    sum's bits depend on nothing else."""
+    """Return the length of the chunks of a sum of ``k`` products: for equal bits, by ``k`` and the size alone."""
     count = -(-k * size // CHUNK_BYTES)
     return -(-k // max(count, 1))
 

@@ -1,6 +1,4 @@
-"""The functions that multiply a stripe of A by a block of B: by vectors of numbers or of words, or by AMX, whose
-registers hold tiles of 16 rows of 16 words; and those that add up the rows of B.
-"""
+"""The functions that multiply a stripe of A by a block of B, with vectors or AMX, and that add up the rows of B."""
 
 from __future__ import annotations
 
@@ -390,7 +388,7 @@ def finish_by_amx(dtype: str, width: int, c_stored: str) -> ProductLines:
 
 
 def sum_of_rows(dtype: str, width: int, words: Words | None, stored: str, c_stored: str) -> ProductLines:
-    """Return the function that adds the sum of the rows of a block of B to what was before; see `ProductLines.panel`.
+    """Return the function that adds the sum of the rows of a block of B to an earlier sum; see `ProductLines.panel`.
 
     Every `_CHAINS`-th row is added to the same sum, and then these, as a sum in order loses more digits.
     """
