@@ -1,6 +1,6 @@
 """The generated files: ``make generated``, or ``python -m burnpy.docs.generated``, writes those that are out of date.
 
-A test compares each with what its function makes, and names the file that is out of date.
+A test compares each with the result of its function, and names the file that is out of date.
 
 The page ``operations.md`` is made from the schema. A change of the public API shows in the diff of ``public_api.txt``.
 There a parameter with a default ends with "=", and what a class inherits from another public class is listed with that.
