@@ -181,7 +181,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 @standard
 def finfo(type: Any, /) -> FloatInfo:
-    """Return the limits of a float dtype, or of an array's; of a complex one those of its parts.
+    """Return the limits of a float dtype, or of an array's dtype; for a complex dtype, of its parts.
 
     >>> from burnpy import array_api as xp
     >>> xp.finfo(xp.float64).eps
@@ -321,7 +321,7 @@ _STANDARD_NAMES = {
 
 
 def missing_from(package: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package of the standard, which says what to write instead of a name.
+    """Return the ``__getattr__`` of a package of the standard, whose errors say what to write instead of a name.
 
     >>> from burnpy import array_api as xp
     >>> xp.softmax

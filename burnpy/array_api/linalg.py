@@ -58,7 +58,7 @@ def matrix_transpose(x: Any, /) -> Any:
 
 @standard
 def tensordot(x1: Any, x2: Any, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Any:
-    """Return the sum of products over some axes: the last of ``x1`` and first of ``x2``, or pairs of axes."""
+    """Return the sum of products over the last axes of ``x1`` and the first of ``x2``, or over pairs of axes."""
     first, second = arrays(array(x1), array(x2), kinds=NUMERIC)
     return einsum.tensordot(first, second, axes)
 

@@ -91,7 +91,7 @@ def record_outputs(
 def relayed(
     parents: Sequence[Node | Leaf], kind: type[Relay] = Relay, vjps: tuple[Callable[..., Any], ...] | None = None
 ) -> Node:
-    """Return a relay that passes each of several parents its gradient: a chain of relays, of two edges each.
+    """Return a relay that passes each of several parents its gradient: a chain of relays with two edges each.
 
     Args:
         parents: the nodes of the arguments.
@@ -170,7 +170,7 @@ FACTOR_VJPS.add(pick_gradient)
 
 
 def hand_on(inner: Any, grad: Float, kept: Float) -> list[Any]:
-    """Hand the arguments of a vjp of two arguments to the relay that calls it: the vjp of the edge to that relay."""
+    """Pass the arguments of a vjp to the relay that calls it: the vjp of the edge to that relay."""
     return [grad, kept]
 
 

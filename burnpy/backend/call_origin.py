@@ -143,8 +143,7 @@ recorders: ContextVar[tuple[Profile, ...]] = ContextVar("burnpy_profiles", defau
 
 
 def capture_context() -> Callable[[], None]:
-    """Return a function for code that runs a part of a backward pass in a context of its own: it copies the `OpContext`
-    and the profiles of this context there."""
+    """Return a function that copies the `OpContext` and the profiles of this context to the one it is called in."""
     context, profiles = op_context.get(), recorders.get()
 
     def restore() -> None:

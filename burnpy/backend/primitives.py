@@ -33,7 +33,7 @@ Value: TypeAlias = Any
 """A primitive of any kind; all `Value`s of one signature have the same kind."""
 
 Scalar: TypeAlias = bool | int | float
-"""A Python number; a complex one, too, beside complex primitives. It does not take part in type promotion."""
+"""A Python number; a complex one, too, beside complex primitives. It does not affect type promotion."""
 Shape: TypeAlias = tuple[int, ...]
 Dim: TypeAlias = int
 """A dimension, in ``0 <= dim < ndim``."""

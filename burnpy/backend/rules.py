@@ -73,7 +73,7 @@ class PartialGrad:
         return True
 
     def sizes(self) -> tuple[int, int]:
-        """Return the number of elements of the gradient, and of the arrays that are kept for this contribution."""
+        """Return the number of elements of the gradient, and of the arrays kept for this contribution."""
         return _TOGETHER[self.add].sizes(*self.arguments)
 
     def waits(self) -> bool:
@@ -165,7 +165,7 @@ def is_large(total: Any) -> bool:
 
 
 def add_product(i: Any, total: Float | None, operation: str, x: Float, y: Float) -> Float:
-    """``total`` with a product of matrices added: the ``add`` of the `PartialGrad` of a factor of a product."""
+    """Return ``total`` plus a matrix product: the ``add`` of the `PartialGrad` for a factor of a product."""
     if total is None or not i.adds_products:
         product = getattr(i, operation)(x, y)
         return product if total is None else i.accumulate(total, product)
@@ -180,7 +180,7 @@ def product_sizes(operation: str, x: Float, y: Float) -> tuple[int, int]:
 
 
 def joined_products(i: Any, total: Float | None, parts: Sequence[PartialGrad]) -> Float:
-    """Return the sum of products of matrices, and of a total, by the product of the matrices of all their rows."""
+    """Return a total plus a sum of matrix products, computed as one product of the stacked matrices."""
     name = parts[0].arguments[0]
     x, y = (i.cat([part.arguments[k] for part in parts], dim) for k, dim in enumerate(_SUMMED[name], 1))
     return add_product(i, total, name, x, y)

@@ -305,7 +305,7 @@ def refuse_undeclared(cls: type[Any], columns: Mapping[str, Any]) -> None:
     """Check columns against what a subclass of `Batch` declares."""
     for name, declared in declarations(cls).items():
         if name not in columns:
-            raise KindError(f"{cls.__name__} declares {name}, and the samples have {', '.join(columns)}")
+            raise KindError(f"{cls.__name__} declares {name}, which the samples lack; they have {', '.join(columns)}")
         column = columns[name]
         if declared not in _KINDS:
             continue

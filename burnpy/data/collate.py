@@ -78,7 +78,7 @@ def stacked_column(name: str, values: Sequence[Any], indices: Sequence[int]) -> 
 
 
 def refuse_mixed(name: str, arrays: Sequence[NDArray[Any]], indices: Sequence[int]) -> None:
-    """Check that arrays are of one kind, all floats for one, and have a common dtype of that kind."""
+    """Check that arrays are of one kind, such as floats, and have a common dtype of that kind."""
     for x, i in zip(arrays, indices, strict=True):
         if x.dtype != arrays[0].dtype and not _joinable(x.dtype, arrays[0].dtype):
             raise DTypeError(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Dataset(SampleSource[T_co]):
     """Samples with the indices 0 to ``len(dataset) - 1``. A subclass defines ``__len__`` and ``__getitem__``.
 
-    A dataset does not change: `map`, `subset` and so on return views of it, which compute a sample when asked for it.
+    A dataset does not change: `map`, `subset` and so on return views of it, which compute a sample at access.
 
     >>> data = ArrayDataset(x=np.arange(6.0), y=np.arange(6) % 2)
     >>> small, rest = data.map(lambda sample: {**sample, "x": sample["x"] * 2}).split(1 / 3, seed=None)

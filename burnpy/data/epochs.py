@@ -182,7 +182,7 @@ class Batches(Iterator[T], Generic[T], metaclass=Explaining):
         return result, self._collator.started(arrays)
 
     def _started_ahead(self) -> tuple[Any, Callable[[], T]]:
-        """Start to make the next batch. Exceptions, at the end for one, are raised when the batch is taken."""
+        """Start to make the next batch. Exceptions, also at the end, are raised when the batch is needed."""
         try:
             return self._started()
         except Exception as error:  # of the user's dataset, collator or device; raised again by take()

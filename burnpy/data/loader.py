@@ -134,7 +134,7 @@ class Loader(SharedLoader, Generic[T]):
         sampler: another order, instead of ``shuffle``: `Weighted`, `Balanced`, `BucketByLength`.
         seed: an int from 0 to 2**64 - 1.
         drop_last: whether to leave out a last batch that is smaller.
-        workers: the number of threads or processes that make batches ahead; 0 to make each when it is taken.
+        workers: the number of threads or processes that make batches ahead; 0 to make each when it is needed.
         engine: "threads", which share all memory and wait for each other where a dataset computes in Python;
             or "processes", which have interpreters of their own. A process gets the dataset and the collator by pickle;
             arrays are shared, not copied for each. Processes that have done an epoch go on in the next, as long as the
@@ -220,7 +220,7 @@ class Loader(SharedLoader, Generic[T]):
 
     @cached_property
     def _checksum_of_order(self) -> str | None:
-        """The checksum of the order of epoch 0, for samplers that have settings of their own, such as weights."""
+        """Return a checksum of the order of epoch 0, for samplers with settings of their own, such as weights."""
         if isinstance(self.sampler, (InOrder, Shuffled)):
             return None
         plan = self.sampler.plan(len(self.dataset), self.batch_size, self.drop_last, philox(self.seed, 0, ORDER))

@@ -104,7 +104,7 @@ class BatchRandom(metaclass=Explaining):
         return len(self._samples)
 
     def generators(self) -> Iterator[np.random.Generator]:
-        """Yield NumPy generators, one for each sample in turn; each is valid until the next is taken."""
+        """Yield NumPy generators, one for each sample in turn; each is valid until the next is yielded."""
         counter = self._state["state"]["counter"]
         counter[0], counter[2] = 0, self._calls
         self._calls += 1
@@ -346,7 +346,9 @@ class Weighted(Sampler):
     def order(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return indices drawn by weight."""
         if size != len(self.probabilities):
-            raise ArgumentError(f"Weighted() has {len(self.probabilities)} weights, and the dataset has {size} samples")
+            raise ArgumentError(
+                f"Weighted() got {len(self.probabilities)} weights for {size} samples; pass one for each"
+            )
         return rng.choice(size, self.count, replace=self.draws_twice, p=self.probabilities)
 
     def length(self, size: int) -> int:

@@ -75,7 +75,7 @@ def _never() -> bool:
 
 
 class _Failure:
-    """An exception in the place of a result."""
+    """An exception instead of a result."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

@@ -1,6 +1,6 @@
 """The launcher of a program on several ranks of this machine: ``python -m burnpy.distributed -n 4 train.py``.
 
-It calls the ``mpiexec`` of the environment with what the library wants to be told: Open MPI starts no more ranks than
+It calls the ``mpiexec`` of the environment with the options that the library needs: Open MPI starts no more ranks than
 there are cores, and nothing as root, without an option that says so. Clusters have launchers of their own.
 """
 

@@ -115,7 +115,7 @@ class Elastic(metaclass=Explaining):
             logging.getLogger("burnpy").warning("lost %s; %d ranks go on", ", ".join(lost) or "contact", left.size)
 
     def _leave(self) -> None:
-        """Wait for the other ranks at the end of the program, so that none is taken for lost."""
+        """Wait for the other ranks at the end of the program, so that none counts as lost."""
         calls = self.group._calls
         if isinstance(calls, TolerantCalls):
             with suppress(WaitError):
@@ -161,7 +161,7 @@ class TolerantCalls(Calls):
         count = failed.size
         failed.Free()
         if count or self.comm.Is_revoked():
-            raise RanksLostError(f"a rank of {self.size} has ended amid {self._operation}()")
+            raise RanksLostError(f"one of {self.size} ranks ended during {self._operation}()")
         self._refuse_left(self._operation, self._agreed + 1)
 
     def refuse_absent(self) -> None:
@@ -197,7 +197,7 @@ class TolerantCalls(Calls):
             self.comm.Revoke()
 
     def shrunk(self) -> tuple[TolerantCalls, tuple[str, ...]]:
-        """Return the exchanges of the ranks that are left, and descriptions of those that were lost."""
+        """Return the exchange among the remaining ranks, and descriptions of the lost ones."""
         self.revoke()
         with self.watchdog.limited(f"{self.name(self.rank)} has waited for {self.timeout:g} s for the others to go on"):
             while True:

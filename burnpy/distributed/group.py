@@ -298,7 +298,7 @@ class Group(metaclass=Explaining):
         return [pickle.loads(each) for each in self._calls.gather(data, sizes)]
 
     def sum(self, value: T) -> T:
-        """Return the sum of the values of all ranks, added in the order of ranks: of numbers, or of metrics.
+        """Return the sum of numbers or metrics over all ranks, added in the order of ranks.
 
         Args:
             value: anything small that can be pickled and added.

@@ -1,6 +1,6 @@
-"""The calls of MPI, each with a limit of time, at which an error names the ranks that did not arrive.
+"""The calls of MPI, each with a time limit; the error after it names the ranks that did not arrive.
 
-At the limit of a call that cannot be asked whether it is done, all ranks end.
+At the limit of a call that cannot tell whether it is done, all ranks end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The interface of engines, which start workers and carry calls to them, and the engine of processes of this machine.
+"""The interface of engines, which start workers and send them calls, and the engine for processes of this machine.
 
 There, a message is a small tuple through the connection, which is never waited for, and the descriptor of an anonymous
 file with the value. Arrays in it are used where they are.
@@ -80,7 +80,7 @@ class Lost(Exception):
 
 
 class Failure(NamedTuple):
-    """An exception that a task raised, in the place of its value."""
+    """An exception that a task raised instead of returning a value."""
 
     error: Exception
 

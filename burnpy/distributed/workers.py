@@ -36,7 +36,7 @@ class Workers(metaclass=Explaining):
 
     A worker has no state. If a worker is lost (killed, out of memory, its machine gone), another worker computes the
     share, and the lost worker is replaced. The results are the same, to the bit, whichever worker computed which share
-    in which order: sums are taken in the order of the shares, and random numbers drawn for a share depend on ``seed``,
+    in which order: sums have the order of the shares, and random numbers drawn for a share depend on ``seed``,
     the number of earlier calls, and the number of the share::
 
         def gradients(model, rows):                      # at the top level of a module

@@ -225,7 +225,7 @@ class ZeroRedundancy(Optimizer):
         return OptimizerRecord(own.optimizer, ordered | merged)
 
     def load_record(self, record: OptimizerRecord, model: Module[Any] | None = None) -> Self:
-        """Replace the states with those of a record, of any number of ranks or of the optimizer itself.
+        """Replace the states with those of a record, written by any number of ranks or by the optimizer itself.
 
         Args:
             record: the same on all ranks.

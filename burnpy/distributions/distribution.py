@@ -186,7 +186,7 @@ class Distribution(Module[B], Generic[B, V]):
         return computed("log_cdf", log_of, self._cdf(value))
 
     def _with_ends(self, method: str, f: Callable[[Any], Any], value: Any, below: float, above: float) -> Tensor[B]:
-        """Return a function of numbers, with what it is below and above the support."""
+        """Return a function of numbers, with its values below and above the support."""
         self._expect_numbers(method, value)
         low, high = self._ends
         inside = value.isfinite() & (value >= low) & (value <= high)

@@ -217,7 +217,7 @@ def irfft2(x: Signal[B], s: Sizes = None, dim: Sequence[int] = _LAST_TWO, norm: 
 
 @explained
 def hfftn(x: Signal[B], s: Sizes = None, dim: Sequence[int] | None = None, norm: Norm | None = None) -> Tensor[B]:
-    """Compute the `fftn`, which is real, of a signal given at half of its times along the last of ``dim``; see `hfft`.
+    """Compute the real `fftn` of a signal that is given at half of its times along the last of ``dim``; see `hfft`.
 
     >>> hfftn(Tensor[NumPy].from_data([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[10.0, -2.0], [-4.0, 0.0]]

@@ -377,7 +377,7 @@ def _parsed(annotation: Any) -> ast.expr:
 
 
 def _expected(annotation: ast.expr, value: object, module: str, surely: bool) -> str:
-    """Return the words for what an annotation admits; none if it admits the value, or if that is not known.
+    """Return words for the values that an annotation admits; none if it admits the value, or if that is not known.
 
     Args:
         annotation: the annotation, as ``int | Sequence[int] | None``.

@@ -182,8 +182,8 @@ def svd(x: Any, full_matrices: bool = True) -> Svd[Any, Any]:
     """Compute the singular value decomposition x = U diag(S) Vh.
 
     The signs of singular vectors, and their basis for a repeated singular value, are LAPACK's choice; what depends on
-    it has no derivative, and 0 is taken. Nor have vectors that complete a basis, which raise an `ArgumentError` when
-    they are differentiated.
+    it has no derivative, and the gradient is 0. Vectors that complete a basis have none either, and raise an
+    `ArgumentError` when they are differentiated.
 
     Args:
         x: shape (…, m, n).

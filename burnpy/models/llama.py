@@ -237,7 +237,7 @@ def _collect_windows(kind: str, options: dict[str, Any]) -> None:
 
 
 def _scaling(kind: str, rest: dict[str, Any], length: int) -> RotaryScaling | None:
-    """Return the scaling of a type, whose settings are taken out of ``rest``."""
+    """Return the scaling of a type, and remove its settings from ``rest``."""
 
     def taken(name: str, *default: Any) -> Any:
         return rest.pop(name, *default)

@@ -307,7 +307,7 @@ def row(operation: str, name: str, value: Single, least: int = 1) -> tuple[int, 
 
 
 _NAMES = {2: ("two", "(height, width)"), 3: ("three", "(depth, height, width)")}
-"""The numbers of sizes, and what they are for."""
+"""The words for the sizes of images and volumes, by their number."""
 
 
 def _checked_sizes(operation: str, name: str, value: Any, least: int, count: int) -> tuple[int, ...]:

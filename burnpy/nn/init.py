@@ -347,7 +347,7 @@ without_values: ContextVar[bool] = ContextVar("burnpy_without_values", default=F
 
 
 class Unfilled:
-    """The primitive of a parameter that has no value yet: any use of it but of its shape and dtype raises an error."""
+    """The primitive of a parameter without a value yet: only its shape and dtype can be read without an error."""
 
     __slots__ = ("dtype", "shape")
 

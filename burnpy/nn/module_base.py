@@ -220,7 +220,7 @@ _MOST_INSIDE = 1000
 
 
 def _fields_of(value: Any) -> Iterable[str]:
-    """Return the names of the fields of an instance of a dataclass; none of another object."""
+    """Return the names of a dataclass instance's fields; none for other objects."""
     return () if isinstance(value, type) else getattr(type(value), "__dataclass_fields__", ())
 
 
@@ -394,7 +394,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
         The mode is set by `train` or `eval`; by default it is training mode if the device of ``x`` differentiates.
 
-        Derivatives taken by `burnpy.func` do not switch to training mode: they differentiate the function as it is.
+        Derivatives of `burnpy.func` do not switch to training mode.
 
         Raises:
             KindError: ``x`` is not a tensor.

@@ -369,7 +369,7 @@ class BoolBuffer(Variable[B]):
 
 
 def holder_of(kind: KindName, learned: bool) -> str:
-    """Return the name of the class of variables that hold tensors of a kind; ints and bools are not learned."""
+    """Return the name of the class that holds tensors of a kind: a buffer for ints and bools, which are not learned."""
     if learned and kind in INEXACT:
         return "Param" if kind == "float" else "ComplexParam"
     return {"float": "Buffer", "complex": "ComplexBuffer", "int": "IntBuffer", "bool": "BoolBuffer"}[kind]

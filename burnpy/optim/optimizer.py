@@ -48,8 +48,7 @@ def _references(optimizer: Any, lr: float, model: Any, grads: object) -> int:
 
 
 def _passed() -> int:
-    """Return the count of references to gradients that only a call of `Optimizer.step` holds, as it sees it; 0 where an
-    interpreter counts none for the caller's variable, which could not be told from it."""
+    """Return the reference count of gradients that only a call of `Optimizer.step` holds; 0 if it cannot tell."""
     held = object()
     alone = _references(None, 0.0, None, object())
     return alone if _references(None, 0.0, None, held) > alone else 0

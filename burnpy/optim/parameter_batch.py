@@ -141,7 +141,7 @@ def joint_batch(pending: Sequence[Pending], states: Mapping[str, ParamState], co
 
 
 class Repetition:
-    """The steps that follow a step if each is of the model that the last one returned, of all of its parameters.
+    """The steps that follow a step, if each updates all parameters of the model that the last one returned.
 
     All of them are one batch, whose states are updated in place, and all variables are renewed. So what the step before
     has checked holds for this one, and only gradients are looked at. The states of the memory do not count these steps

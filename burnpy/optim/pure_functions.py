@@ -361,7 +361,9 @@ def _model_of(name: str, model: Any) -> tuple[Any, Any]:
         return model, lambda new: new
     if is_tree(model):
         return in_tree(name, model)
-    raise KindError(f"{name} takes a model, or a tensor, or dicts, lists and tuples of them; {a(type(model).__name__)}")
+    raise KindError(
+        f"{name} takes a model, or a tensor, or dicts, lists and tuples of them; got {a(type(model).__name__)}"
+    )
 
 
 def _rate(lr: float) -> tuple[float]:

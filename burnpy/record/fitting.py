@@ -195,9 +195,7 @@ def _renaming(remap: Remap) -> Callable[[str], object]:
             except (re.error, IndexError) as error:
                 if raised_by_other_code(error):
                     raise
-                raise ArgumentError(
-                    f"remap= cannot put {replacement!r} in the place of {pattern.pattern!r}: {error}"
-                ) from error
+                raise ArgumentError(f"remap= cannot replace {pattern.pattern!r} by {replacement!r}: {error}") from error
         return path
 
     return rename

@@ -281,7 +281,7 @@ class _Layer(NamedTuple):
 
 
 def _layers(model: Module[Any], kinds: Any) -> dict[str, list[_Layer]]:
-    """Return layers of a model by PyTorch's names of them, those that are columns of one in their order."""
+    """Return a model's layers by PyTorch's names; several that are columns of one layer there are in order."""
     names = torch_names(_without_adapters(model))
     found: dict[str, list[_Layer]] = {}
     for path, module in model.named_modules().items():
@@ -308,7 +308,7 @@ def _parts(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """Return the matrices of adapters by layer and by the end of their names, and the other tensors by name.
 
-    ``prefix``, where classes with a head have the model, is taken off; ``later`` has the parts of names in later
+    ``prefix``, where classes with a head have the model, is removed; ``later`` has the parts of names in later
     versions by those that the model has.
     """
     parts: dict[str, dict[str, Any]] = {}

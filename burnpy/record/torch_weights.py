@@ -58,7 +58,7 @@ Name: TypeAlias = "str | Mapping[str, int] | Columns"
 
 
 class TorchPart(NamedTuple):
-    """A tensor of PyTorch, or a part of one, which a parameter consists of or has as a part."""
+    """A tensor of PyTorch, or a part of one, that is a parameter or a part of one."""
 
     name: str
     transposed: bool

@@ -326,7 +326,7 @@ class SliceUpdates(TensorBase[B]):
         places = index_of(self, index, "put")
         shape, count = self.shape, math.prod(places.shape)
         if not isinstance(source, TensorBase):
-            raise KindError(f"put() takes its elements as a tensor, got {describe(source)}")
+            raise KindError(f"put() got {describe(source)} as source; expected a tensor")
         self, value = operands(self, source, "put")
         if math.prod(value.shape) != count:
             raise ShapeError(f"put() got a source of shape {value.shape} for an index of shape {places.shape}")
@@ -341,7 +341,7 @@ class SliceUpdates(TensorBase[B]):
 def checked_part(operation: str, x: Any, src: Any, shape: Shape) -> tuple[Any, Value]:
     """Return x and the primitive of a part of the given shape, on one device and of one dtype."""
     if not isinstance(src, TensorBase):
-        raise KindError(f"{operation}() takes its part as a tensor, got {describe(src)}; of a number use x.at[…].set()")
+        raise KindError(f"{operation}() got {describe(src)} as src; expected a tensor: for a number use x.at[…].set()")
     x, value = operands(x, src, operation)
     if value.shape != shape:
         raise ShapeError(f"{operation}() got src of shape {value.shape} for x of shape {x.shape}; expected {shape}")

@@ -189,7 +189,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
     """Return the integral of samples ``y`` along ``dim``, by the trapezoidal rule; 0 for less than two samples.
 
     Args:
-        y: the samples; ints are taken as float32, as those of x.
+        y: the samples; ints are converted to float32, as those of x.
         x: where they were taken, of y's shape or 1-d; None if they are equally spaced.
         dx: their distance, by default 1; not with x.
         dim: the dimension to integrate along.

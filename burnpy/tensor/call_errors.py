@@ -105,8 +105,8 @@ def need_flag(value: object, name: str, operation: str, may_be_none: bool = Fals
 
 
 def explained(function: F, owner: type | None = None, *, flags: bool = True) -> F:
-    """Wrap a function so that a call with wrong arguments raises a `CallError` that explains them, and one for which
-    NumPy finds no memory an `OutOfMemoryError`. The errors of operations that it calls name the function.
+    """Wrap a function so that its errors name it. Wrong arguments raise a `CallError` that explains them, and a failed
+    allocation of NumPy an `OutOfMemoryError`.
 
     Flags are checked before the call. The wrapper adds a tenth of a microsecond. Functions that take little longer
     themselves collect unknown arguments instead, and call `refuse`.

@@ -75,7 +75,7 @@ def value_at_class(x: Tensor[B], dim: int, index: Int) -> Tensor[B]:
 
 
 def weight_at_class(weights: Tensor[B], index: Int) -> Tensor[B]:
-    """Return the weight of the class of each element, of weights that broadcast along the dimension of the classes."""
+    """Return the weight of each element's class, from weights that broadcast along the dimension of the classes."""
     b = weights._backend
     d, flat = b.discrete, b.reshape(weights._primitive, (weights.numel(),))
     picked = b.index_select(flat, 0, d.reshape(index, (math.prod(index.shape),)))

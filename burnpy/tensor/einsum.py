@@ -133,7 +133,7 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
             raise ArgumentError(f"tensordot() got {count} dims of shapes {x.shape} and {y.shape}")
         left, right = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
     if len(left) != len(right):
-        raise ArgumentError(f"tensordot() got dims {left} of x and {right} of y, which make no pairs")
+        raise ArgumentError(f"tensordot() got dims {left} of x and {right} of y; expected as many of each")
     for d, e in zip(left, right, strict=True):
         if x.shape[d] != y.shape[e] and 1 not in (x.shape[d], y.shape[e]):
             raise ShapeError(
@@ -203,7 +203,7 @@ def _named(letter: str) -> str:
 
 
 def _steps(inputs: list[str], output: str, sizes: dict[str, int]) -> tuple[Contraction, ...]:
-    """Return the contractions of pairs: both operands are taken from a list, to whose end the result is added."""
+    """Return the contractions of pairs: both operands are removed from a list, and the result is appended to it."""
     members = list(inputs)
     path = _path(inputs, output, sizes) if len(members) > 2 else [(0, 1)] * (len(members) - 1)
     steps = []

@@ -60,7 +60,7 @@ class IntCounting(TensorBase[B]):
         elif self.shape[0]:
             lowest = int(d.to_numpy(d.amin(index, (0,), False)))
             if lowest < 0:
-                raise DTypeError(f"bincount() got {lowest}; it counts ints from 0")
+                raise DTypeError(f"bincount() got {lowest}; expected ints of at least 0")
             count = max(least, int(d.to_numpy(d.amax(index, (0,), False))) + 1)
         if weights is None:
             ones = d.full(self.shape, 1, int64)

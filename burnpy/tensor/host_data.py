@@ -439,7 +439,7 @@ def _column_numbers(series: Any, described: str) -> NDArray[Any]:
 
 
 def _nulls(series: Any) -> int:
-    """Return the number of missing values of a series of Polars, those inside of its arrays included."""
+    """Return the number of missing values in a series of Polars, also inside its arrays."""
     while not series.null_count() and hasattr(series.dtype, "inner"):
         series = series.explode()
     return int(series.null_count())

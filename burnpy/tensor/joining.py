@@ -252,7 +252,7 @@ _KINDS: dict[type, KindName] = {bool: "bool", int: "int", float: "float", comple
 
 
 def _tensors_beside(condition: Any, *numbers: Any) -> tuple[TensorBase[Any], ...]:
-    """Return 0-d tensors of numbers, of the kind that has all of them and its default dtype, as PyTorch's ``where``."""
+    """Return numbers as 0-d tensors, of the kind that holds all of them and its default dtype, as PyTorch."""
     plain = [each.item() if isinstance(each, np.generic) else each for each in numbers]
     kinds: list[KindName] = [
         k for each in plain if (k := _KINDS.get(float if is_number(each) else type(each))) is not None

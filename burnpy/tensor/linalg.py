@@ -55,7 +55,7 @@ class Products(TensorBase[B]):
         return self._product("bmm", mat2, 3, 3)
 
     def outer(self, vec2: Self) -> Self:
-        """Return the products of each element of x and each of another vector, of shape (n, m).
+        """Return the products of each element of x and each element of another vector, as a matrix (n, m).
 
         >>> Tensor[NumPy].from_data([1.0, 2.0]).outer(Tensor[NumPy].from_data([3.0, 4.0])).tolist()
         [[3.0, 4.0], [6.0, 8.0]]
@@ -365,7 +365,7 @@ def at_least_float32(x: Any) -> Any:
 
 
 def matrices(operation: str, x: Any, *, square: bool = False) -> Any:
-    """Return a float or complex tensor of matrices (…, n, m), which are square if asked for."""
+    """Return a float or complex tensor of matrices (…, n, m), checked to be square if ``square`` is true."""
     x = inexact(operation, x)
     shape = x.shape
     if len(shape) < 2 or (square and shape[-1] != shape[-2]):

@@ -132,7 +132,7 @@ class Rearranging(Shaping[B]):
         [[0, 1], [2, 3], [4]]
         """
         if integer(chunks, "number of parts", "chunk") < 1:
-            raise ArgumentError(f"chunk() got {chunks} parts; ask for 1 or more")
+            raise ArgumentError(f"chunk() got {chunks} parts; expected 1 or more")
         size = self.shape[dim_of(dim, self.ndim, "chunk")]
         return self.split([0] * chunks, dim) if size == 0 else self.split(-(-size // chunks), dim)
 
@@ -243,8 +243,8 @@ class Rearranging(Shaping[B]):
         return self._like(self._backend.slice(self._primitive, (*(WHOLE,) * resolved, place % size)))
 
     def tensor_split(self, indices_or_sections: int | Sequence[int] | IntTensor[B], dim: int = 0) -> tuple[Self, ...]:
-        """Return a tuple of parts along ``dim``: as many as an int says, the first ones larger by one if need be, or
-        split before each of several indices, which may be negative and out of range, as in slices.
+        """Return a tuple of parts along ``dim``: their number, the first ones larger by one if need be; or split
+        before each of several indices, which may be negative and out of range, as in slices.
 
         A 0-d `IntTensor` is the number of parts, a 1-d one the indices; a GPU is synchronized for its values.
 
@@ -275,8 +275,8 @@ class Rearranging(Shaping[B]):
         )
 
     def unfold(self, dimension: int, size: int, step: int) -> Self:
-        """All windows of ``size`` slices along a dimension, ``step`` apart: in its place the number of windows, and a
-        new last dimension of ``size``. A 0-d tensor is treated as a vector of one element.
+        """Return all windows of ``size`` slices along ``dim``, ``step`` apart: ``dim`` has the number of windows, and
+        a new last dimension ``size``. A 0-d tensor is treated as a vector of one element.
 
         Raises:
             ShapeError: no window fits.

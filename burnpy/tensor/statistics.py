@@ -44,8 +44,7 @@ class NumberStatistics(NumberReductions[B]):
     __slots__ = ()
 
     def nansum(self, dim: DimsLike = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
-        """Return the sum over ``dim`` of the elements that are not NaN, to which alone the gradient goes; of ints, of
-        all.
+        """Return the sum over ``dim`` of the elements that are not NaN, which alone have gradients; ints have no NaN.
 
         >>> Tensor[NumPy].from_data([1.0, float("nan"), 2.0]).nansum().item()
         3.0
@@ -59,10 +58,10 @@ class NumberStatistics(NumberReductions[B]):
     def cov(
         self, *, correction: int = 1, fweights: Ints[B] | None = None, aweights: Tensor[B] | None = None
     ) -> Tensor[B]:
-        """Return the covariance matrix of the rows of x, of shape (variables, samples); of one variable its variance,
+        """Return the covariance matrix of the rows of x, of shape (variables, samples); for one variable the variance,
         0-d.
 
-        Ints are taken as float32.
+        Ints are converted to float32.
 
         Args:
             correction: 1 for the unbiased estimate from a sample, 0 for the covariance of a population.

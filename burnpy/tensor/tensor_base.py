@@ -37,8 +37,8 @@ _owned: set[Callable[..., Any]] = set()
 
 
 def owned(method: F) -> F:
-    """Decorate a method so that each kind gets its own copy, in which ``blank()`` creates an empty tensor of that kind
-    and ``blank_bool()`` an empty bool tensor.
+    """Decorate a method so that each kind has its own copy, where ``blank()`` creates a tensor of that kind without a
+    primitive, and ``blank_bool()`` a bool tensor.
 
     The generic ``new(self.__class__)`` adds 6 % to ``x + y`` and ``x.relu()`` of 8 × 8 numbers, and a method of the
     class, ``self.blank()``, 4 % (NumPy, Python 3.11).

@@ -181,7 +181,7 @@ def check_briefly(f: Function, inputs: Sequence[Tensor[Any]], order: int) -> Non
 
 
 def _gradients_of(problem: Problem) -> Function:
-    """Return the function of the inputs and of the cotangents of the results that returns the gradients."""
+    """Return the function that computes gradients from the inputs and the results' cotangents."""
     count = len(problem.inputs)
     return lambda *args: _backward(problem.function, args[:count], args[count:])
 

@@ -1,4 +1,4 @@
-"""Random changes of values by the relative error of a dtype, as by rounding, which show the condition of a function."""
+"""Random changes of values by the rounding error of a dtype, which show how well a function is conditioned."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class Learner(Generic[M, T, V, W]):
         accumulate: the number of batches whose gradients make an optimizer step, weighted by their sizes. What is left
             at the end of an epoch makes a step as well.
         clip: `ByGlobalNorm`, `ByNorm`, `ByValue` or a function of gradients, applied before each optimizer step.
-        callbacks: callbacks, or functions from an event to decisions, asked in this order.
+        callbacks: callbacks, or functions from an event to decisions, called in this order.
         loggers: objects that receive every event: `Jsonl`, `TensorBoard`, `MLflow`, a `Dashboard`.
         valid_every: when to validate, `Epochs` (1) or `Steps` (500); at the end of the run always.
         sanity: the number of batches on which validation is tried before the first step, so that its mistakes show
@@ -360,7 +360,7 @@ def find_lr(
 ) -> LrRange:
     """Train a copy with increasing learning rates, and return the losses.
 
-    Model and learner are not changed. The learner's accumulation and callbacks do not take part.
+    Model and learner are not changed. The learner's accumulation and callbacks are not used.
 
     Args:
         learner: the learner. Its train step, optimizer and clipping are used.

@@ -217,7 +217,7 @@ class Loop:
         yield self._noted(EpochStart(model=position.model, epoch=position.epoch, step=position.step))
         feed = Feed(self.strategy.group, self.train, position.epoch, position.batch)
         if not feed.has_next and position.batch == 0:
-            raise ArgumentError(f"the training batches gave none in epoch {position.epoch}")
+            raise ArgumentError(f"fit() got no training batch in epoch {position.epoch}; pass a Loader or a list")
         check_device(feed.batch, position.model.device, "training batches", "the model")
         micro = MicroBatches(position.model, learner.accumulate > 1, position.scaler)
         while feed.has_next:
@@ -350,7 +350,7 @@ class Loop:
         limit = limit if self.limit is None else self.limit
         sums = summed(self.strategy.run(lambda group: group.gather(self._validated_part(group, limit))))
         if not sums:
-            raise ArgumentError("the validation batches gave none")
+            raise ArgumentError("fit() got no validation batch; pass a Loader or a list")
         named = {f"valid/{name}": metric for name, metric in sums.items()}
         return ValidEnd(
             model=self._validates(), epoch=position.epoch, step=position.step, metrics=named, values=values_of(named)
@@ -412,7 +412,7 @@ class Loop:
         """Return the model of a `Replace`, checked to be one that the optimizer and the average know."""
         mine: Any = self.position.model
         if type(model) is not type(mine):
-            raise KindError(f"Replace() got {a(type(model).__name__)} for {a(type(mine).__name__)}")
+            raise KindError(f"Replace() got {a(type(model).__name__)}; expected {a(type(mine).__name__)}")
         if model.device is not mine.device:
             raise DeviceError(f"Replace() got a model on {model.device}; the run is on {mine.device}")
         if {param.id for param in model.params()} != {param.id for param in mine.params()}:

@@ -297,7 +297,7 @@ WRONG: list[tuple[str, Any, type[Exception], str]] = [
     ("shape", {"bwd": lambda n, g: (g.sum(), None)}, errors.ShapeError, r"gradient 0 .*\(\), where shape \(2,\)"),
     ("arguments of fwd", {"fwd": lambda x: x}, errors.ArgumentError, r"the fwd of f\(\) takes \(x\) .* take what"),
     ("arguments of bwd", {"bwd": lambda g: g}, errors.ArgumentError, r"the bwd of f\(\) takes \(g\) .* the residuals"),
-    ("not None", {"bwd": lambda n, g: (g, g)}, errors.KindError, r"gradient 1 for what is not a tensor"),
+    ("not None", {"bwd": lambda n, g: (g, g)}, errors.KindError, r"gradient 1 for a value that is not a tensor"),
 ]  # fmt: skip
 
 

@@ -596,7 +596,7 @@ WRONG_GRADIENTS: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
     ("a list", lambda g: ([g], None), errors.KindError, r"gradient 0 list"),
     ("all in a list", lambda g: [g, None], errors.KindError, r"F\.backward\(\) returned a list, expected a tuple of 2"),
     ("a level too high", lambda g: (Tensor.from_inner(g), None), errors.DeviceError, r"use \.inner\(\)"),
-    ("for a number", lambda g: (g, g), errors.KindError, r"1 for what is not a tensor; expected None"),
+    ("for a number", lambda g: (g, g), errors.KindError, r"1 for a value that is not a tensor; expected None"),
 ]  # fmt: skip
 
 
@@ -609,7 +609,7 @@ def test_wrong_gradients(what: str, backward: Any, error: type[Exception], messa
 
 def test_a_gradient_for_an_int_tensor() -> None:
     f = function(forward=lambda ctx, x, i: x * 2.0, backward=lambda ctx, g: (g, g))
-    with pytest.raises(errors.KindError, match=r"gradient 1 for what is an IntTensor; expected None"):
+    with pytest.raises(errors.KindError, match=r"gradient 1 for a value that is an IntTensor; expected None"):
         f.apply(X, IntTensor[Train].from_data([1, 2])).sum().backward()
 
 
@@ -622,8 +622,8 @@ def marked(ctx: Context, x: Tensor[B]) -> Tensor[B]:
 WRONG_TANGENTS: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
     ("too few", lambda t: t, errors.ArgumentError, r"F\.jvp\(\) returned 1 tangent, expected 2"),
     ("shape", lambda t: (t.sum(), None), errors.ShapeError, r"returned as tangent 0 .*\(\), where shape \(2,\)"),
-    ("for an int result", lambda t: (t, t), errors.KindError, r"tangent 1 for what is an IntTensor"),
-    ("for a marked result", lambda t: (t, t), errors.KindError, r"tangent 1 for what is marked as non-differentiable"),
+    ("for an int result", lambda t: (t, t), errors.KindError, r"tangent 1 for a value that is an IntTensor"),
+    ("for a marked result", lambda t: (t, t), errors.KindError, r"tangent 1 for a value that is marked as non-diff"),
     ("a number", lambda t: (0.0, None), errors.KindError, r"tangent 0 float 0\.0"),
 ]  # fmt: skip
 

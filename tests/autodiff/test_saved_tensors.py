@@ -210,10 +210,10 @@ def test_what_is_packed_is_not_held() -> None:
         (
             lambda t: None,
             errors.KindError,
-            r"saved_tensors_hooks\(\): unpack\(\), for a tensor saved by exp, must give back a Tensor",
+            r"saved_tensors_hooks\(\): unpack\(\), for a tensor saved by exp, must return a Tensor",
         ),
-        (lambda t: t.to_numpy(), errors.KindError, "must give back a Tensor on NumPy, not array"),
-        (lambda t: t.int(), errors.KindError, "must give back a Tensor on NumPy, not IntTensor"),
+        (lambda t: t.to_numpy(), errors.KindError, "must return a Tensor on NumPy, not array"),
+        (lambda t: t.int(), errors.KindError, "must return a Tensor on NumPy, not IntTensor"),
         (lambda t: Tensor.from_inner(t), errors.DeviceError, r"on NumPy, not one on Autodiff\[NumPy\]"),
         (lambda t: t.reshape((1, 2)), errors.ShapeError, r"shape \(2,\) and dtype float64, not shape \(1, 2\)"),
         (lambda t: t.float(), errors.ShapeError, "dtype float64, not shape .* and dtype float32"),

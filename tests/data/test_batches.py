@@ -183,7 +183,7 @@ def test_a_declared_batch() -> None:
 @pytest.mark.parametrize(
     ("sample", "said"),
     [
-        ({"x": 0.5}, "Digits declares y, and the samples have x"),
+        ({"x": 0.5}, "Digits declares y, which the samples lack; they have x"),
         ({"x": 1, "y": 1}, r"Digits declares x: Tensor, and the samples have dtype int64; .*np\.float32"),
         ({"x": 0.5, "y": "b"}, "Digits declares y: IntTensor, and the samples have a tuple"),
         ({"x": 0.5, "y": 1j}, r"Digits declares y: IntTensor, and the samples have dtype complex64; .*np\.int64"),

@@ -216,7 +216,7 @@ def test_buckets_by_length(drop_last: bool) -> None:
         (lambda: loader().shard(0, 5), "among 5 ranks"),
         (lambda: loader().shard(0, 2).shard(0, 2), "rank 0 of 2"),
         (lambda: loader().shard(0, 4).epoch(0), "has 3 samples, fewer than the 4 ranks"),
-        (lambda: loader(shuffle=False, sampler=Weighted([1.0])).epoch(0), "1 weights, and the dataset has 23"),
+        (lambda: loader(shuffle=False, sampler=Weighted([1.0])).epoch(0), "1 weights for 23"),
         (lambda: loader(shuffle=False, sampler=BucketByLength([1])).epoch(0), "1 lengths"),
         (lambda: Weighted([-1.0, 2.0]), "at least 0"),
         (lambda: Weighted([0.0, 1.0], n=2, replacement=False), "1 have a weight above 0"),

@@ -73,7 +73,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("registered twice", lambda: func.register_tree(dict, nan, nan), E, "dict, which is registered"),
     ("registered by no function", lambda: func.register_tree(float, abs, nan), K, "a class and two functions, got"),
     ("two devices", lambda: func.vjp(lambda x, y: x, x, tracked), errors.DeviceError, "vjp() got"),
-    ("a dual of two shapes", lambda: make_dual(x, x[:1]), S, "the tangent must be of the same"),
+    ("a dual of two shapes", lambda: make_dual(x, x[:1]), S, "the tangent must have the values' shape"),
     ("a dual of numbers", lambda: make_dual(x, 1.0), K, "make_dual() takes two float tensors"),
     ("no dual", lambda: unpack_dual(x), errors.NotTrackedError, "unpack_dual() takes a Tensor on Forward"),
     ("backward of a dual", lambda: f(dual).backward(), errors.NotTrackedError, "unpack_dual(x)"),

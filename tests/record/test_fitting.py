@@ -83,7 +83,7 @@ def test_groups_of_patterns(record: Record) -> None:
     [
         ({r"\d": "0"}, "gives 0.weight and 1.weight one path, 0.weight"),
         ({"(": ""}, "not a regular expression"),
-        ({"0": r"\1"}, "cannot put"),
+        ({"0": r"\1"}, "cannot replace"),
         (lambda path: 3, "returned 3 for 0.weight"),
         (["ab"], "takes regular expressions"),
         ([("a", 1)], "takes regular expressions"),

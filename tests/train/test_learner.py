@@ -233,7 +233,7 @@ def test_a_replacement_is_a_model_that_the_optimizer_knows() -> None:
     cases: list[tuple[Any, type[Exception], str]] = [
         (Linear(1, 1, device=Train), ModuleError, "other ids.*event.model.map"),
         (Linear(1, 1, device=NumPy), DeviceError, "on NumPy; the run is on Auto"),
-        (net(), KindError, "a Net for a Linear"),
+        (net(), KindError, "a Net; expected a Linear"),
     ]
 
     def step(model: Any, x: Any) -> Step[Any]:
@@ -350,7 +350,7 @@ def test_wrong_arguments_are_explained() -> None:
         plain.fit(net(), Batches(), epochs=-1)
     with pytest.raises(ArgumentError, match="the training batches without batches"):
         plain.fit(net(), [], epochs=1)
-    with pytest.raises(ArgumentError, match="gave none in epoch 0"):
+    with pytest.raises(ArgumentError, match="no training batch in epoch 0"):
         plain.fit(net(), (batch for batch in list[Any]()), epochs=1)
     with pytest.raises(ArgumentError, match="an iterator, which is exhausted after one epoch of 2"):
         plain.fit(net(), iter([(x, y)]), epochs=2)

@@ -292,8 +292,8 @@ class _SecondRun(Saver):
             if again is not None and not kept.sample.resembles(again):
                 operation = next(step for step in reversed(self.section.trace[: self.traced]) if isinstance(step, str))
                 raise self._different(
-                    f"has other values in what {operation} made or kept, of shape {x.shape} and dtype {x.dtype}, than "
-                    "the first"
+                    f"has other values in a result or saved value of {operation}, of shape {x.shape} and dtype "
+                    f"{x.dtype}, than the first"
                 )
         self.arrays[position] = x
 

@@ -73,7 +73,7 @@ def make_dual(x: Tensor[B], tangent: Tensor[B]) -> Tensor[Forward[B]]:
     if (x.shape, x.dtype) != (tangent.shape, tangent.dtype):
         raise ShapeError(
             f"make_dual() got values of shape {x.shape} and dtype {x.dtype} and a tangent of shape "
-            f"{tangent.shape} and dtype {tangent.dtype}; the tangent must be of the same"
+            f"{tangent.shape} and dtype {tangent.dtype}; the tangent must have the values' shape and dtype"
         )
     device = Forward(x.device)
     return tensor_of(device, device.dual(x._primitive, tangent._primitive))  # type: ignore[no-any-return]  # of that class

@@ -96,7 +96,7 @@ class Function(FunctionBase):
 
     ``forward(ctx, *args)`` computes on plain tensors and returns a tensor or a tuple of tensors; int and bool tensors
     are allowed. ``backward(ctx, *grads)`` takes the gradient of each result and returns the gradient of each argument:
-    None for an argument that is not a float tensor or has no influence, which then gets no gradient here.
+    None for a value that is not a float tensor or has no influence, which then gets no gradient here.
     ``jvp(ctx, *tangents)`` is optional and serves `Forward`: it takes the tangents of the arguments and returns the
     tangents of the results. Tensors must be direct arguments, never inside of lists.
 

@@ -86,7 +86,7 @@ def walk(roots: Iterable[Node | Leaf | None]) -> tuple[list[Node], list[Leaf]]:
 
 
 def unwrapped(vjp: Any) -> Any:
-    """Return the vjp that was recorded, without those of interceptors and savers, which are partial functions of it."""
+    """Return the recorded vjp without the interceptors and savers around it, which are partial functions."""
     while isinstance(vjp, partial):
         vjp = vjp.args[-1]
     return vjp

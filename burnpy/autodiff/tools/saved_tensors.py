@@ -259,10 +259,10 @@ class _Packed(Stored):
         if type(result) is not self.kind or result.device is not self.device:
             error = DeviceError if type(result) is self.kind else KindError
             shown = f"one on {result.device}" if type(result) is self.kind else repr(result)
-            raise error(f"{self._caller()} must give back {a(self.kind.__name__)} on {self.device}, not {shown}")
+            raise error(f"{self._caller()} must return {a(self.kind.__name__)} on {self.device}, not {shown}")
         if (result.shape, result.dtype) != (self.shape_, self.dtype_):
             raise ShapeError(
-                f"{self._caller()} must give back shape {self.shape_} and dtype {self.dtype_}, "
+                f"{self._caller()} must return shape {self.shape_} and dtype {self.dtype_}, "
                 f"not shape {result.shape} and dtype {result.dtype}"
             )
         return result._primitive if self.holding is None else self.holding(result._primitive)

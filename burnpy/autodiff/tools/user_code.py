@@ -67,7 +67,7 @@ def refuse_signature(who: str, expected: str, function: Callable[..., Any], args
 
 
 def refuse_attributes(error: DeviceError, ctx: Any = None, *args: object) -> None:
-    """Raise an error that names a tensor kept as an attribute of ``ctx``, which is of the level of forward()."""
+    """Raise an error that names a tensor of the level of forward(), kept as an attribute of ``ctx``."""
     for name, value in getattr(ctx, "__dict__", {}).items():
         if isinstance(value, TensorBase) and value.kind in INEXACT:
             raise DeviceError(
@@ -172,8 +172,7 @@ class RuleReads:
 
 
 class ForwardReads:
-    """Records the first method by which forward() read values of a float tensor, and the attributes of ctx at
-    that time."""
+    """The first method by which forward() read values of a float tensor, and the attributes of ctx at that time."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx

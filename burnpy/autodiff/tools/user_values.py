@@ -220,7 +220,9 @@ def parts_of(
             kind = "not a tensor" if place is None else a(place.cls.__name__)
             if place is not None and place.floats:
                 kind = "marked as non-differentiable"
-            raise KindError(f"{who} returned {what} {k} for what is {kind}; expected None, got {_shown(member)}")
+            raise KindError(
+                f"{who} returned {what} {k} for a value that is {kind}; expected None, got {_shown(member)}"
+            )
         error = mismatch(member, place, device)
         if error is not None:
             raise type(error)(f"{who} returned as {what} {k} {error}")

@@ -29,7 +29,7 @@ class ProfiledExecutor:
 
     Args:
         inner: the executor that computes.
-        device: the device whose timestamps are taken.
+        device: the device whose timestamps are read.
     """
 
     def __init__(self, inner: Any, device: Any) -> None:

@@ -298,8 +298,8 @@ class Recorded(Decorator[I], Generic[I]):
             return self.recorder._noted(name, f, args, effect)
         if self.recording.closed:
             raise EscapedError(
-                f"{name}() got a tensor from inside of a function that was recorded and that has returned; "
-                "return it from the function"
+                f"{name}() got a tensor made in a recorded function, which has returned since; "
+                "return the tensor from the function"
             )
         refs: list[Any] = []
         values: list[Any] = []

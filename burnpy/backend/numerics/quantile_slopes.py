@@ -138,7 +138,7 @@ def slope_of(b: Any, f: Callable[..., Any], x: Any, *rest: Any, order: int) -> A
 _SERIES = 3.0
 """Up to here the gamma distribution's series is used."""
 _FLAT_TAIL = 2.0
-"""The beta distribution's tail is taken off where it is flat up to this much of the exponent."""
+"""The beta distribution's tail is left out where it is flat up to this much of the exponent."""
 
 
 class _Precision(NamedTuple):

@@ -149,7 +149,7 @@ def digamma_rest(b: Any, x: Float) -> Float:
 def polygamma(b: Any, x: Float, n: int) -> Float:
     """Compute the n-th derivative of `digamma`, n >= 1: n! · Σ (x + k)⁻ⁿ⁻¹ with the sign (-1)ⁿ⁺¹.
 
-    The sum is taken by Euler and Maclaurin's formula after 10 of its elements; for negative x, by reflection.
+    The sum is computed by Euler and Maclaurin's formula after 10 of its elements; for negative x, by reflection.
     Source: Abramowitz and Stegun, 6.4.6, 6.4.7, 6.4.10 and 23.1.30.
     """
     size, s, sign, count = b.abs(x), n + 1, -1.0 if n % 2 == 0 else 1.0, 10

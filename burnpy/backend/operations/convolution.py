@@ -62,8 +62,7 @@ def window_counts(
 
 @lru_cache(maxsize=1024)
 def window_keys(kernel: Shape, stride: Shape, dilation: Shape, counts: Shape) -> tuple[Key, ...]:
-    """Return, for each element of a window in row-major order, the key of that element of all windows of a padded array
-    with two leading dimensions."""
+    """Return a key for each element of a window, in row-major order, which selects it in all windows."""
     places = [
         [slice(k * gap, k * gap + (count - 1) * step + 1, step) for k in range(size)]
         for size, step, gap, count in zip(kernel, stride, dilation, counts, strict=True)

@@ -1,4 +1,4 @@
-"""Norms of vectors, and the distances of each row of a matrix to each row of another."""
+"""Vector norms, and the distances between the rows of two matrices."""
 
 from __future__ import annotations
 

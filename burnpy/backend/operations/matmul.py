@@ -252,7 +252,7 @@ class Quantization(OperationsBase):
         onnx="quantization.quantized_matmul",
     )
     def quantized_matmul(self, x: Float, weight: Int, scale: Float) -> Float:
-        """Product of x (…, in) and the transpose of a quantized matrix, (…, out), of the dtype of x and scale.
+        """Product of x (…, in) and the transpose of a quantized matrix: (…, out), in the dtype of x and scale.
 
         The matrix has 8-bit ints, int8 (out, in), or 4-bit ints, uint8 (out, in / 2), and scale (out, groups).
         """

@@ -230,7 +230,7 @@ class Normalization(OperationsBase):
 
 
 def split_total(b: Any, total: Float) -> tuple[Float, Float]:
-    """Return the sum of values, which is flat, and their number, of shape (1,), from one vector of both."""
+    """Split a vector into the flat sum of values and their number, of shape (1,)."""
     size = total.shape[0] - 1
     return b.slice(total, (slice(0, size, 1),)), b.slice(total, (slice(size, size + 1, 1),))
 

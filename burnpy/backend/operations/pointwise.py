@@ -51,7 +51,7 @@ def pow_y_vjp(i: Any, g: Float, x: Float, y: Float, out: Float) -> Float:
 
 
 def pow_ignores_y(i: Any, x: Inexact, y: Inexact) -> Bool:
-    """Return a mask of the elements where x^y is taken not to depend on y."""
+    """Return a mask of the elements where x^y counts as independent of y."""
     if x.dtype.kind == "c":
         return i.eq(i.add(x, i.mul(y, 0.0)), 0.0)
     return i.discrete.bitwise_and(i.eq(x, 0.0), i.ge(y, 0.0))

@@ -96,7 +96,7 @@ class Creation(OperationsBase):
 
 
 def cat_vjp(i: Any, g: Float, x_shape: Shape, dim: int, start: int) -> Float:
-    """Return the part of the gradient of ``cat`` that belongs to the member which begins at ``start``."""
+    """Return the part of the gradient of ``cat`` for the member that begins at ``start``."""
     key = tuple(slice(start, start + n, 1) if d == dim else slice(0, n, 1) for d, n in enumerate(x_shape))
     return i.slice(g, key)
 
@@ -274,7 +274,7 @@ class Padding(OperationsBase):
 
 
 def _ends(how: str, size: int, low: int, high: int) -> tuple[tuple[int, Range], tuple[int, Range]]:
-    """Return how many elements are added before and after a dimension, each with the range that they are taken from."""
+    """Return how many elements are added before and after a dimension, each with the range that they are read from."""
     before, after = max(low, 0), max(high, 0)
     if how == "reflect":
         return (before, (1, 1 + before)), (after, (size - 1 - after, size - 1))

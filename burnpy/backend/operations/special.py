@@ -136,7 +136,7 @@ class SpecialFunctions(OperationsBase):
         batch=SHIFTED,
     )
     def sinc_backward(self, grad: Float, x: Float, order: int) -> Float:
-        """Gradient of `sinc` and of its derivatives: grad times the derivative of sinc of this order, from 1."""
+        """Gradient of `sinc` and its derivatives: grad times the derivative of sinc of ``order``, from 1."""
         from burnpy.backend.numerics.special import sinc_derivative
 
         return self.mul(grad, in_float32(self, sinc_derivative, x, order))

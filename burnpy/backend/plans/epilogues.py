@@ -82,7 +82,7 @@ def finished(
 
 
 def _producers(units: Sequence[Any], values: Mapping[int, Any], executor: Executor) -> dict[int, list[_Producer]]:
-    """Return the operations that may be computed with what follows, by the numbers of their results, the best first."""
+    """Return the operations that may be fused with later ones, by the numbers of their results, the best first."""
     singles: dict[int, Single] = {}  # by the values that they make
     producers: dict[int, list[_Producer]] = {}
     for unit in units:
@@ -240,7 +240,7 @@ WRITTEN = {"attention_backward": "attention_backward_placed"}
 
 def fuse_slice_writes(nodes: Sequence[Node], outputs: Sequence[Ref], executor: Executor) -> list[Node]:
     """Return the nodes with operations that write their results into slices of an array, where nothing else reads the
-    results. Attention writes the gradients of queries, keys and values into one array so.
+    results. So attention writes the gradients of queries, keys and values into one array.
     """
     uses = uses_of(nodes, outputs)
     made = {refs_in(node.results)[0].number: node for node in nodes if node.name in WRITTEN}

@@ -110,7 +110,7 @@ class Place:
 
 
 class Arena:
-    """The places in a block of memory, which are taken and given back in the order in which values are computed."""
+    """The places in a block of memory, which are allocated and freed in the order in which values are computed."""
 
     def __init__(self) -> None:
         self.size = 0  #: the bytes of the block, once the places are assigned
@@ -133,7 +133,7 @@ class Arena:
         place.end = self._events
 
     def assign(self) -> None:
-        """Assign all places: the largest by size, and the others above them in the order in which they are taken."""
+        """Assign all places: the largest by size, and the others above them in the order of allocation."""
         ranked = sorted(self._places, key=lambda place: -place.size)
         large: list[Place] = []
         for place in ranked[:_BY_SIZE]:
@@ -268,7 +268,7 @@ class Results:
         self._scratch: list[Place] = []  # the places that are free after the unit
 
     def new(self, ref: Ref, position: int, stop: int, operands: Sequence[Ref] = ()) -> str:
-        """Return the name of memory for a result: the plan's, or new memory for what outlives the replay.
+        """Return the name of memory for a result: the plan's, or new memory for a result that outlives the replay.
 
         Args:
             ref: the result.

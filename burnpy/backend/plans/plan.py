@@ -149,7 +149,7 @@ class PlanExplanation:
 
 
 def _row(part: ProgramPart | OperationPart) -> tuple[str, str, str, str]:
-    """Return the cells of a part: what it is, its shape, the user's line and the reason."""
+    """Return the cells of a part: its name, its shape, the user's line and the reason."""
     line = "" if part.line is None else str(part.line)
     if isinstance(part, ProgramPart):
         names = " · ".join(part.operations)

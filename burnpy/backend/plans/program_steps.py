@@ -327,7 +327,7 @@ def traceable(node: Node, extents: list[Extent]) -> bool:
 
 
 class _Args(tuple):  # type: ignore[type-arg]  # of anything
-    """Arguments that do not take part in a cache's key."""
+    """Arguments that are not in a cache's key."""
 
     __slots__ = ()
 

@@ -298,7 +298,7 @@ def fold_constants(
 
     Weights in another order are such values. Branches compute theirs once as well.
 
-    Results that take more memory than what they are computed from are left to each replay, so that weights of 8 bits
+    Results that take more memory than their operands are left to each replay, so that weights of 8 bits
     are not kept as floats as well; those of 16 bits are.
 
     Args:
@@ -422,7 +422,7 @@ def split(
 
 
 class Traced:
-    """The primitive of `Recorded`: one of the inner backend, and the value of the recording that it is."""
+    """The primitive of `Recorded`: a primitive of the inner backend, and its value in the recording."""
 
     __slots__ = ("__weakref__", "recording", "ref", "value")
 

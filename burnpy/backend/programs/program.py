@@ -351,7 +351,7 @@ class Schedule:
 
     def _kept(self) -> dict[int, int]:
         """Return the values that are kept in the scratch row, with their place: expensive ones that several loops need,
-        but for what only kept values need.
+        but for those that only kept values need.
         """
         needed, kept = [{*self.roots(stage)} for stage in range(self.stages)], list[int]()
         for k in reversed(self.live):

@@ -42,7 +42,7 @@ def trace(f: Callable[..., Any], inputs: tuple[Input, ...], *rest: Any, name: st
 
 
 _SIZES = ((7, 13), (11, 17))
-"""The rows and columns of two traces: a number taken from a shape makes them differ."""
+"""The rows and columns of two traces: a number read from a shape makes them differ."""
 
 
 def _traced(
@@ -62,7 +62,7 @@ def _traced(
 def formula_program(
     formula: Formula, dtype: str, arrays: int, numbers: int, flags: tuple[bool, ...] = (), extents: tuple[str, ...] = ()
 ) -> Program:
-    """Return the program of a formula of primitives of a dtype, of numbers and of flags; it serves all numbers.
+    """Return the program of a formula for primitives of a dtype and for flags; it serves all numbers.
 
     ``extents`` are those of the primitives: "full", "row" or "column", by default all full. Floats of 16 bits are
     computed in float32, and the results rounded.

@@ -335,7 +335,7 @@ def _positional_names(f: Any) -> list[str]:
 
 
 def _argument_paths(structure: Structure, names: list[str]) -> list[str]:
-    """Return the expression of each leaf of the arguments of a call, given the names of parameters."""
+    """Return an expression for each leaf of a call's arguments, given the names of the parameters."""
     by_position, by_name = structure.children
     found: list[str] = []
     for k, child in enumerate(by_position.children):

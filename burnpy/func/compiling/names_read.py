@@ -203,7 +203,7 @@ class Place(NamedTuple):
     members: bool = False  #: whether the members of a container are compared
 
     def now(self) -> Any:
-        """Return what it is now."""
+        """Return its present value."""
         names = {f"x{k}": x for k, x in enumerate(self.objects)}
         try:
             found = eval(self.text.format(*names), names)
@@ -276,7 +276,7 @@ def of_places(places: Collection[Place]) -> Callable[[], bool]:
 
 
 def state_of(x: Any, names: Container[str]) -> Callable[[], str] | None:
-    """Return a function that returns the state of a random generator, or of the one that a module shares."""
+    """Return a function that returns the state of a random generator, or of a module's shared generator."""
     if x is np and "random" in names:
         x = np.random
     if x is random or x is np.random:
@@ -323,7 +323,7 @@ def slot_of(member: Any, x: Any) -> Any:
 
 
 class Captured:
-    """The places outside of a function's arguments that it reads, with what they were.
+    """The places outside of a function's arguments that it reads, with their values at the time.
 
     Args:
         places: the places.

@@ -44,7 +44,7 @@ class Entered:
 
 
 class Left:
-    """A result of a nested recording, and what the level that differentiates knows of it."""
+    """A result of a nested recording, with its graph or tangent for the level that differentiates."""
 
     __slots__ = ("cls", "ref", "root", "tangent")
 
@@ -257,7 +257,8 @@ class NestedCall:
         return self._by_older(level, [(e.node, self.lowered(inner, by_leaf[e.leaf])) for e in captured])
 
     def _by_older(self, level: Any, gradients: Iterable[tuple[Node | Leaf, Traced]]) -> dict[Node | Leaf, Traced]:
-        """Return gradients of nodes of a level outside that are older than this call, from those of any nodes of it.
+        """Return the gradients of an outer level's nodes that are older than this call, from gradients of any of its
+        nodes.
 
         The branch computes with captured values alone on that level, in its graph: the pass goes on there. Where the
         level is of a nested recording itself, such values are leaves that stand for nodes of the next level outside.

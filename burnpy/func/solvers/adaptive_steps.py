@@ -203,7 +203,7 @@ _DENSE = (
 
 
 def dopri5_step(f: Callable[..., Any], t: Any, y: Any, slope: Any, h: Any) -> Step:
-    """Take a step of the method of order 5 of Dormand and Prince, with an error estimate of order 4.
+    """Take a step of Dormand and Prince's method of order 5, with an error estimate of order 4.
 
     Source: Dormand and Prince, A family of embedded Runge-Kutta formulae, 1980; the polynomial of order 4 between both
     ends is from Shampine, Some practical Runge-Kutta formulas, 1986.

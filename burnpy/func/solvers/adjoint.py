@@ -199,7 +199,7 @@ class _AdjointEquation:
         self._units: Any = None  # a level of cotangents that are computed together
 
     def gradients(self, inner: Any, grad: Any, rows: Any, times: Any) -> tuple[Any, ...]:
-        """Return the gradients of the first state, of the times and of the tensors that f closes over."""
+        """Return the gradients of the first state, the times and the tensors that f closes over."""
         base = self.levels.base
         y, t, units = tensor_of(base, rows), tensor_of(base, times), None
         if inner is not base:

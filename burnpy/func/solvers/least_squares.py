@@ -28,7 +28,7 @@ _FIRST_DAMPING, _MOST_DAMPING = 1e-3, 1e30
 def least_squares(
     f: Callable[[X], Any], x0: X, *, tol: float | None = None, max_steps: int = 200, check_errors: bool = True
 ) -> Minimum[X]:
-    """Find a minimum of half the sum of squares of f(x) near x0, by the method of Levenberg and Marquardt.
+    """Minimize half the sum of squares of f(x) near x0, by the method of Levenberg and Marquardt.
 
     The minimum is differentiable by all tensors that ``f`` closes over: by the implicit function theorem, exact to any
     order, in both modes; the first guess has no derivative. It may be batched by `vmap`, and `compiled`.

@@ -253,7 +253,7 @@ def _times(t: Any, flat: FlatTree) -> Any:
     device: Any = fine._device
     if device.discrete.eager_checks and not differs_between_examples(fine) and not fine.item():
         raise ArgumentError(
-            f"odeint() takes finite times that rise, or that fall, without equal ones, got {t.tolist()!r:.200}"
+            f"odeint() got times {t.tolist()!r:.200}; expected finite times that strictly increase or decrease"
         )
     if not device.discrete.eager_checks:
         device.discrete.defer_check((fine._primitive,), _unless_monotone)

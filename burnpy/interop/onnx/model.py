@@ -149,7 +149,7 @@ def _written(
     opset: int,
     outputs: tuple[str, ...],
 ) -> tuple[Writer, list[Any], list[Any]]:
-    """Record a model for several dynamic sizes, and write its nodes; again with what the rules of operations lack.
+    """Record a model for several dynamic sizes, and write its nodes; again for operations without a rule.
 
     Returns:
         The graph, and the descriptions of its inputs and of its outputs.

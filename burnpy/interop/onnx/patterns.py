@@ -58,7 +58,7 @@ WITHOUT_VALUES = ("Shape", "Size")
 
 
 def read_as_numbers(graph: Graph, arrays: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Return the values that depend on sizes of tensors and on arrays alone: those on which numbers depend that
+    """Return the values that depend on sizes of tensors and on arrays alone: those that determine numbers which
     operators read, such as shapes, and the others.
 
     The first are computed on the host, where the arrays among them stay; no gradient reaches these.
@@ -94,8 +94,8 @@ def read_as_numbers(graph: Graph, arrays: Iterable[str]) -> tuple[set[str], set[
 def placed(
     nodes: Sequence[GraphNode], unread: Container[str], held: Iterable[str], constants: Container[str], like: str
 ) -> tuple[GraphNode, ...]:
-    """Return nodes that compute the values ``unread``, which depend on sizes and arrays alone, and which are not read
-    as numbers, on the device of the tensor ``like``.
+    """Return nodes that compute the values ``unread`` on the device of the tensor ``like``. These values depend on
+    sizes and arrays alone, and are not read as numbers.
 
     So a recording has these computations, which hold for all sizes, in place of their results. The parameters that are
     ``held`` are on the device, and the constants on the host.

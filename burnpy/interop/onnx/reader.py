@@ -286,7 +286,7 @@ class _Reader:
             return self._read(proto, place, entries)
         array = self.onnx.numpy_helper.to_array(proto)
         if array.shape != tuple(proto.dims):
-            raise LoadingError(f"load() cannot read {self.shown}: {proto.name} has other data than its shape")
+            raise LoadingError(f"load() cannot read {self.shown}: the data of {proto.name} do not fit its shape")
         return array
 
     def _dense(self, proto: Any) -> Any:

@@ -23,7 +23,7 @@ from burnpy.tensor.tensor_base import describe, new_tensor
 class Symbol(NamedTuple):
     """A dimension that varies: a number, a multiple of one, or a sum of these."""
 
-    terms: tuple[tuple[str, int], ...]  #: the names of the numbers, and what they are multiplied by
+    terms: tuple[tuple[str, int], ...]  #: the names of the numbers, with their factors
 
     @property
     def text(self) -> str:
@@ -159,7 +159,7 @@ def merged(values: Sequence[Any], operand: Callable[[Ref], Any]) -> Any:
 
     Args:
         values: an argument of a node in each recording.
-        operand: maps a value of the first recording to what stands for it.
+        operand: maps a value of the first recording to its operand in the file.
 
     Raises:
         DifferError: they differ, and are no numbers.

@@ -428,7 +428,7 @@ class Writer:
     def info(self, name: str, shape: tuple[Any, ...], dtype: DType, symbols: Mapping[tuple[int, ...], str]) -> Any:
         """Return the description of an input or output."""
         if dtype.kind == "c":
-            raise self.error("it takes or returns complex numbers, which ONNX has not; pass z.real and z.imag")
+            raise self.error("it takes or returns complex numbers, which ONNX does not have; pass z.real and z.imag")
         sizes = [symbols.get(size.values) if isinstance(size, Size) else size for size in shape]
         return self._onnx.helper.make_tensor_value_info(name, self._onnx.helper.np_dtype_to_tensor_dtype(dtype), sizes)
 

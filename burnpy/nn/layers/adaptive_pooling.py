@@ -1,4 +1,4 @@
-"""Pooling of sequences, images and volumes for an output of a given size: maxima or means of windows that fit it.
+"""Pooling of sequences, images and volumes to a given size: maxima or means of windows of a suitable size.
 
 A sequence is pooled as an image of height 1, and a volume in two passes: over height and width, then over the depth."""
 

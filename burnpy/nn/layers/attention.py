@@ -258,7 +258,7 @@ def joined_masks(mask: Any, key_mask: Any, scores: Shape) -> Any:
 
 
 def both_allow(mask: BoolTensor[B] | Tensor[B] | None, other: BoolTensor[B] | None) -> BoolTensor[B] | Tensor[B] | None:
-    """Return a mask, of bools or of floats to add, that allows what both masks allow; None allows all."""
+    """Return the mask, of bools or of floats to add, that allows the pairs which both masks allow; None allows all."""
     if mask is None or other is None:
         return other if mask is None else mask
     if isinstance(mask, BoolTensor):

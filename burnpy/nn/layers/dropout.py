@@ -162,7 +162,7 @@ def _channels_dropped(operation: str, x: Tensor[B], p: float, training: bool, ge
 
 
 def _drawn(operation: str, x: Tensor[B], p: float, shape: Shape, generator: Generator | None) -> tuple[Tensor[B], Bool]:
-    """Return x on the device that draws, and a mask of the kept elements, drawn in ``shape`` and of the shape of x."""
+    """Return x on the device that draws, and a mask of the kept elements, drawn in ``shape`` and expanded to x's."""
     x = drawing(x)
     device: Any = x.device
     mask = device.random_mask(drawn_from(generator, device, operation), shape, 1.0 - p)

@@ -269,7 +269,7 @@ class KeyValueCache(Generic[B], metaclass=Explaining):
 
 
 def check_cache(cache: Any, queries: Shape, heads: int, size: int) -> None:
-    """Check that a cache has room, and the batch, the number of heads and the size of keys that these queries need."""
+    """Check that a cache has room for these queries, and their batch, number of heads and size of keys."""
     if not isinstance(cache, KeyValueCache):
         raise KindError(
             f"MultiHeadAttention() takes as cache a KeyValueCache, not {a(type(cache).__name__)}; begin with "

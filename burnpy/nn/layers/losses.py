@@ -228,7 +228,7 @@ def kl_div(
 ) -> Tensor[B]:
     """Compute the terms target · (log target - input) of the Kullback-Leibler divergence; 0 for a target of 0.
 
-    The gradient of target · log target at 0, which is infinite, is taken to be 0.
+    The gradient of target · log target at 0, which is infinite, is computed as 0.
 
     Args:
         input: logarithms of probabilities, of any shape.

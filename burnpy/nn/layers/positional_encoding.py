@@ -305,7 +305,7 @@ def _computed(x: Tensor[B], angles: _Angles, length: int, first: int) -> tuple[T
 
 
 def _room(length: int) -> int:
-    """Return the number of positions of a table: a power of 2, so that few are made while a text grows."""
+    """Return the number of positions of a table: a power of 2, so that a growing text needs few tables."""
     return max(64, 1 << (length - 1).bit_length())
 
 

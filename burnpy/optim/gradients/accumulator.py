@@ -72,7 +72,9 @@ class GradientsAccumulator(Subscriptable, Generic[B], metaclass=Explaining):
             KindError: gradients were passed; pass them to `add`.
         """
         if any(isinstance(argument, (Gradients, GradientsParams)) for argument in backend):
-            raise KindError("an accumulator begins empty: GradientsAccumulator[NumPy]().add(grads)")
+            raise KindError(
+                "GradientsAccumulator() got gradients; it begins empty: write GradientsAccumulator[NumPy]().add(grads)"
+            )
         self._set(0, None, 0.0, 1.0)
 
     def backward(
@@ -232,7 +234,7 @@ class _Memory:
         """The gradients that stay: those of other and of complex parameters, and the updates of buffers."""
 
     def __call__(self, reached: Iterable[Any]) -> tuple[dict[Any, Any], set[Any]]:
-        """Return the sums of the parameters that learn by leaf, and the leaves of sums that nobody else has."""
+        """Return the sums of the learned parameters by leaf, and the leaves whose sums nobody else holds."""
         leaves = leaves_of(self._model)
         refuse_strangers(reached, leaves.values(), self._model)
         total = self._accumulator._give_away()

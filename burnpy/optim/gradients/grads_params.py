@@ -250,8 +250,8 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
             form = value.shape, value.dtype, self._device
             if not isinstance(result, type(value)) or (result.shape, result.dtype, result.device) != form:
                 raise ArgumentError(
-                    f"the function given to map() got the gradient of {self._paths.get(ident, ident)}, of shape "
-                    f"{value.shape} and dtype {value.dtype} on {self._device}, and must return one such, but returned "
+                    f"map() calls its function with the gradient of {self._paths.get(ident, ident)}, of shape "
+                    f"{value.shape} and dtype {value.dtype} on {self._device}, and expects the same back, but got "
                     f"{result!r:.200}"
                 )
             mapped[ident] = result
@@ -364,7 +364,7 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
     def mapped(self, operation: str, *args: Any) -> GradientsParams[B]:
         """Return gradients with an operation on lists of the device applied to all, such as ``foreach_clamp``.
 
-        Complex gradients take part as pairs of floats.
+        Complex gradients are computed as pairs of floats.
 
         Args:
             operation: its name.

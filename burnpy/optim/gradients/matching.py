@@ -103,7 +103,7 @@ def taken_from(gradients: ModuleBase[Any]) -> tuple[Tensors, dict[str, str]]:
 
 
 def refuse_derivative(operation: str, params: Iterable[Param[Any]]) -> None:
-    """Check that an update, which has no derivative, is not a part of a function that `burnpy.func` differentiates."""
+    """Check that an update, which has no derivative, is not in a function that `burnpy.func` differentiates."""
     for param in params:
         level: Any = param.device
         if level.level and param.value.is_require_grad():
@@ -126,7 +126,7 @@ def refuse_examples(operation: str, values: Mapping[str, Any]) -> None:
 
 
 def leaves_of(model: ModuleBase[Any]) -> dict[str, Any]:
-    """Return the leaves of the parameters that learn, by id, of a model on a device that differentiates."""
+    """Return the leaves of the learned parameters, by id, of a model on a device that differentiates."""
     none: Gradients[Any] = Gradients(model.device, {})
     return {param.id: none.key(param.value) for param in model.named_params().values() if not param.frozen}
 

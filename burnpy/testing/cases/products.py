@@ -1,4 +1,4 @@
-"""Examples of products of matrices, also with quantized ones, of the linear map of layers, and of attention."""
+"""Examples of matrix products, also of quantized matrices, of linear layers, and of attention."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ row(
 
 @dataclass(frozen=True)
 class Quantized(Sample):
-    """A primitive of int8, or of uint8, with all their values, independent of the dtype of the case."""
+    """A primitive of int8 or uint8 with all values of its dtype, independent of the dtype of the case."""
 
     shape: Shape
     bits: int

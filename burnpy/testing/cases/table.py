@@ -402,7 +402,7 @@ def arguments_of(name: str, example: str, dtype: DType, layout: str) -> Argument
 
 
 def calls(name: str, dtypes: Iterable[str] = ALL_DTYPES, layouts: Iterable[str] = LAYOUTS) -> Iterator[Arguments]:
-    """Yield the arguments of all examples of an operation, in those of the dtypes that it runs in."""
+    """Yield the arguments of all examples of an operation, in the given dtypes that it supports."""
     row = ROWS[name]
     for dtype in map(dtype_of, dtypes):
         if fits(row, dtype):

@@ -178,7 +178,7 @@ class _Making:
         return tuple(chosen)
 
     def _named(self, group: Sequence[str]) -> str:
-        """Choose an operation of a group; one in eight of those that take hundreds of times as long as others."""
+        """Choose an operation of a group; one in eight of the very slow ones, which take hundreds of times as long."""
         if group is self.maker.composed:
             group = self.maker.kinds[int(self.rng.integers(len(self.maker.kinds)))]
         name = str(self.rng.choice(group))

@@ -496,7 +496,7 @@ class TestRefused:
 
         with pytest.raises(errors.ImmutableError, match="modules never change"):
             assigned(model, x)
-        with pytest.raises(errors.RecordingError, match=r"Adam.step\(\) was called inside.*pure_step"):
+        with pytest.raises(errors.RecordingError, match=r"Adam.step\(\) was called in a compiled.*pure_step"):
             compiled(lambda m, x: optim.step(0.1, m, m(x).sum().backward()))(model, x)
 
     def test_the_line_is_named(self) -> None:
@@ -528,7 +528,7 @@ class TestRefused:
             return x
 
         compiled(f, captured="constant")(tensor(1.0))
-        with pytest.raises(errors.EscapedError, match="return it from the function"):
+        with pytest.raises(errors.EscapedError, match="return the tensor from the function"):
             kept.get() + 1.0
 
     def test_wrong_arguments(self) -> None:

@@ -162,7 +162,7 @@ class Windows:
         self.spans = self.dilation * (np.array(self.kernel) - 1) + 1
 
     def fitted(self, x: Value, counts: Any, value: float = 0.0) -> Value:
-        """Return x padded, or cut, to what so many windows cover."""
+        """Return x padded or cut to the size that the windows cover."""
         return padded(x, self.low, (counts - 1) * self.stride + self.spans - x.shape[2:] - self.low, value)
 
     def sums(self, x: Value, counts: Any) -> Value:

@@ -47,7 +47,7 @@ LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16":
 
 
 def aligned(x: Value, part: Value, axis: int, block: int) -> Value:
-    """Return scales or zero points with the shape of x: of all, of an axis, or of blocks along it."""
+    """Return scales or zero points in the shape of x, from one for all elements, an axis, or blocks along it."""
     if block:
         return part.repeat_interleave(block, dim=axis).narrow(axis, 0, x.shape[axis])
     if part.ndim == 0 or part.numel() == 1:

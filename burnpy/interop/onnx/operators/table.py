@@ -1,4 +1,4 @@
-"""The table of operators: their functions, the arguments of these, and what rules of operations are written with."""
+"""The table of operators, with their functions and arguments, and the helpers that write operations as nodes."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ DTYPES = {row.onnx: name for name, row in dtypes.DTYPES.items() if row.kind != "
 
 
 class Narrow(NamedTuple):
-    """A dtype of ONNX that tensors do not have, and the dtype of the tensors that hold its numbers."""
+    """A dtype of ONNX that tensors lack, and the dtype of the tensors that hold its numbers."""
 
     name: str
     wide: str
@@ -284,7 +284,7 @@ def _rounded(x: Value, number: int, saturate: bool, round_mode: str) -> Value:
 @cache
 def _narrow_table(number: int, round_mode: str) -> tuple[Any, Any, tuple[float, float]]:
     """Return the numbers of a dtype from 0 on, the least float32 that rounds to each but the first, and the least one
-    beyond the largest, with what it becomes without saturation.
+    beyond the largest, with its result without saturation.
     """
     dtype = np.dtype(NARROW[number].name)
     count = 16 if "float4" in dtype.name else 256

@@ -29,7 +29,7 @@ OWN = ("kind", "opset", "outputs", "types")
 
 
 class Counts:
-    """The sizes of results that depend on values: others in each recording, so that they are taken for nothing else."""
+    """The sizes of results that depend on values: different in each recording, so that nothing else equals them."""
 
     def __init__(self, number: int) -> None:
         self._random, self.used = Random(number), dict[Any, int]()
@@ -96,7 +96,7 @@ class WholeNode:
 
 
 def kept(form: Callable[..., Form | None]) -> Callable[..., Any]:
-    """Return a function of an operator and its inputs that gives the results of a node that is kept; None elsewhere.
+    """Return a function that computes the results of a kept node from its operator and inputs; None elsewhere.
 
     Inputs are tensors, and None for absent ones.
 
