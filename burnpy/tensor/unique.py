@@ -111,7 +111,7 @@ def unique_elements(
     flat, ordinal = b.reshape(x, (count,)), b.reshape(numbers, (count,))
     order = b.argsort(ordinal, 0, False)
     ordered = b.index_select(ordinal, 0, order)
-    groups = _Groups(b.discrete, order, _differs(b, ordered))
+    groups = _Groups(b.discrete, order, _differs(b, ordered), count)
     index = b.discrete.reshape(groups.inverse(), x.shape) if inverse else None
     return b.index_select(flat, 0, groups.firsts), index, groups.counts() if counts else None
 
@@ -131,7 +131,7 @@ def unique_slices(
     for column in reversed(range(rows.shape[1])):
         values = b.index_select(b.slice(rows, (slice(None), column)), 0, order)
         order = d.index_select(order, 0, b.argsort(values, 0, False))
-    groups = _Groups(d, order, _differs(b, b.index_select(rows, 0, order)))
+    groups = _Groups(d, order, _differs(b, b.index_select(rows, 0, order)), x.shape[dim])
     index = groups.inverse() if inverse else None
     return b.index_select(x, dim, groups.firsts), index, groups.counts() if counts else None
 
@@ -146,7 +146,8 @@ def unique_runs(b: Any, x: Value, dim: int | None, inverse: bool, counts: bool) 
         x, dim, shape = b.reshape(x, (math.prod(x.shape),)), 0, x.shape
     else:
         shape = (x.shape[dim],)
-    groups = _Groups(d, d.arange(0, x.shape[dim], 1, int64), _differs(b, _rows(b, x, dim)))
+    rows = _rows(b, x, dim) if len(x.shape) > 1 else x
+    groups = _Groups(d, None, _differs(b, rows), x.shape[dim])
     index = d.reshape(groups.inverse(), shape) if inverse else None
     return b.index_select(x, dim, groups.firsts), index, groups.counts() if counts else None
 
@@ -165,24 +166,25 @@ def _differs(b: Any, ordered: Number) -> Any:
 
 
 class _Groups:
-    """Groups of equal elements."""
+    """Groups of equal elements among ``count``, in an order; None for the order that they have."""
 
-    def __init__(self, d: Any, order: Int, differs: Bool) -> None:
-        self._d, self._order = d, order
-        self._starts = d.cat([d.full((min(order.shape[0], 1),), True, differs.dtype), differs], 0)
+    def __init__(self, d: Any, order: Int | None, differs: Bool, count: int) -> None:
+        self._d, self._order, self._count = d, order, count
+        self._starts = d.cat([d.full((min(count, 1),), True, differs.dtype), differs], 0)
         self._places = d.slice(d.nonzero(self._starts), (slice(None), 0))
-        self.firsts: Int = d.index_select(order, 0, self._places)  #: the first index of each group
+        #: the first index of each group
+        self.firsts: Int = self._places if order is None else d.index_select(order, 0, self._places)
 
     def inverse(self) -> Int:
         """Return the group of each element."""
         d = self._d
         group = d.sub(d.cumsum(d.to_int(self._starts, int64), 0), 1)
-        return d.index_put(self._order, 0, self._order, group)
+        return group if self._order is None else d.index_put(self._order, 0, self._order, group)
 
     def counts(self) -> Int:
         """Return the sizes of the groups."""
-        d, count = self._d, self._order.shape[0]
+        d, count = self._d, self._count
         if not count:
-            return self._order
+            return self._places
         stops = d.cat([d.slice(self._places, (slice(1, None, 1),)), d.full((1,), count, int64)], 0)
         return d.sub(stops, self._places)

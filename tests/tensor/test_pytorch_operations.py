@@ -145,6 +145,16 @@ def test_ints_and_bools() -> None:
     assert x.zeros_like().select_scatter(x[0], 0, 1).tolist() == [[0, 0], [1, 2]]
 
 
+@pytest.mark.parametrize("dim", [None, 0])
+def test_runs_of_nothing_and_runs_in_one_order(dim: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NumPy, "arange", None)  # whose elements are their own places
+    empty = Tensor[NumPy].zeros((0,)).unique_consecutive(True, True, dim)
+    assert [part.tolist() for part in empty] == [[], [], []]
+    assert [part.dtype for part in empty] == ["float32", "int64", "int64"]
+    found = Tensor[NumPy].from_data([1.0, 1.0, 2.0, 1.0]).unique_consecutive(True, True, dim)
+    assert [part.tolist() for part in found] == [[1.0, 2.0, 1.0], [0, 0, 1, 2], [2, 1, 1]]
+
+
 @every_row("dtype", ("float16", "float32", "float64"))
 def test_the_next_number_has_the_bits_of_numpy(dtype: str) -> None:
     """By NumPy's own function, and by the default of other backends."""
