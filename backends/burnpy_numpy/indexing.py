@@ -67,6 +67,15 @@ class NumPyIndexing(ArrayBackend):
             return super().gather(x, dim, index)
         return self._call(_gather, x, dim, index)
 
+    def nonzero(self, x: Any) -> Any:
+        """Return the array of which NumPy returns the columns, without a copy."""
+        if x.ndim:
+            first = self._call(x.nonzero)[0]
+            places = first.base
+            if places is not None and places.shape == (len(first), x.ndim) and first.strides[0] == places.strides[0]:
+                return places
+        return super().nonzero(x)
+
     def one_hot(self, index: Any, classes: int) -> Any:
         out = np.zeros((*index.shape, classes), int64)
         flat, inside = index.reshape(-1), np.flatnonzero((index >= 0) & (index < classes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -193,3 +194,17 @@ def test_few_elements_of_a_permuted_array_are_read_where_they_lie() -> None:
         tracemalloc.stop()
         np.testing.assert_array_equal(found, wanted)
         assert peak < 3_000_000
+
+
+@pytest.mark.parametrize("shape", [(0,), (7,), (2, 2), (3, 4), (0, 3), (2, 3, 4)])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64"])
+def test_places_of_elements_are_what_numpy_found(
+    shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = (np.arange(math.prod(shape)).reshape(shape) % 3).astype(dtype)
+    if x.size:
+        monkeypatch.setattr(np, "stack", None)  # which copies them
+    for arranged in (x, x.T, x[::-1]):
+        found, wanted = NumPy().nonzero(arranged), np.transpose(arranged.nonzero())
+        assert (found.shape, found.dtype, found.flags.c_contiguous) == (wanted.shape, np.int64, True)
+        np.testing.assert_array_equal(found, wanted)
