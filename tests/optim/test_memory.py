@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import burnpy
-from burnpy import Autodiff, Tensor
+from burnpy import Autodiff, ComplexTensor, Tensor
 from burnpy.backend import Checked, NumPy, Profiled, errors
-from burnpy.nn import Linear, Module, Param, Sequential
+from burnpy.nn import ComplexParam, Linear, Module, Param, Sequential
 from burnpy.optim import (
     AdaDelta,
     AdaGrad,
@@ -380,3 +380,22 @@ def test_a_gradient_of_two_parameters_is_not_overwritten_by_either() -> None:
     for _ in range(2):
         model = optim.step(1.0, model, (model.a.value + model.b.value).sum().backward())
     assert values(model) == {"a": [-1.0, 0.0], "b": [1.0, 2.0]}
+
+
+class Phases(Module[Autodiff[NumPy]]):
+    """A complex parameter before a real one."""
+
+    def __init__(self) -> None:
+        self.z = ComplexParam(ComplexTensor[Train].ones((2,)))
+        self.w = Param(Tensor[Train].ones((64, 64)))
+
+    def forward(self) -> Tensor[Autodiff[NumPy]]:
+        return self.w.value.square().sum() + self.z.value.abs().sum()
+
+
+def test_gradients_beside_complex_ones_stay_as_they_are() -> None:
+    model = Phases()
+    grads = model().backward()
+    for _ in range(2):
+        after = Sgd().step(0.25, model, GradientsParams.from_grads(grads, model))
+        assert after.w.value[0, 0].item() == 0.5

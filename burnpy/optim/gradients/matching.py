@@ -17,7 +17,7 @@ from burnpy.optim.settings import number
 from burnpy.tensor.gradients import Gradients
 from burnpy.tensor.levels import differs_between_examples, transfer
 from burnpy.tensor.tensor import Tensor
-from burnpy.tensor.tensor_base import new_tensor, tensor_of
+from burnpy.tensor.tensor_base import TensorBase, new_tensor, tensor_of
 
 if TYPE_CHECKING:
     Tensors: TypeAlias = dict[str, Tensor[Any]]
@@ -191,7 +191,7 @@ def absent(key: Param[Any] | str, paths: Mapping[str, str]) -> str:
 def hold_alone(grads: Any) -> bool:
     """Return whether gradients hold the only references to their arrays, strong or weak, as `Mixed` has to operands."""
     values = [*grads._values.values()]
-    if values and type(values[0]) is Tensor:
+    if values and isinstance(values[0], TensorBase):  # otherwise they are primitives already
         if _most_references(values) > _TWO:
             return False
         values = [x._primitive for x in values]
