@@ -47,6 +47,7 @@ GENERATORS = pytest.StashKey[Generators]()
 HEAVY_DOCTESTS = {
     "burnpy/data/sources.py": "pyarrow",
     "burnpy/einops.py": "einops",
+    "burnpy/interop/onnx/exporting.py": "onnx",
     "burnpy/interop/onnx/model.py": "onnx",
     "burnpy/interop/onnx/source_text.py": "onnx",
     "burnpy/models/pretrained.py": "tokenizers",

@@ -26,7 +26,7 @@ from burnpy.backend.errors import (
     ShapeError,
 )
 from burnpy.interop import onnx
-from burnpy.interop.onnx import model as onnx_files
+from burnpy.interop.onnx import exporting
 from burnpy.interop.onnx.sizes import expression_of
 from burnpy.nn import (
     BatchNorm,
@@ -273,7 +273,7 @@ def test_other_dtypes(dtype: str, tmp_path: Path) -> None:
 
 
 def test_large_parameters_lie_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_files, "LARGE", 100)
+    monkeypatch.setattr(exporting, "LARGE", 100)
     model = Linear(40, 40, device=NumPy)
     path = tmp_path / "model.onnx"
     for _ in range(2):  # the second time over the first files
@@ -286,7 +286,7 @@ def test_large_parameters_lie_beside_the_file(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("large", [2**30, 100])
 def test_a_file_that_cannot_be_replaced_stays(large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     resource: Any = pytest.importorskip("resource")
-    monkeypatch.setattr(onnx_files, "LARGE", large)
+    monkeypatch.setattr(exporting, "LARGE", large)
     path, small, big = tmp_path / "model.onnx", Linear(40, 40, device=NumPy), Linear(40, 1000, device=NumPy)
     onnx.export(small, (floats(2, 40),), path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}

@@ -9,7 +9,8 @@ from __future__ import annotations
 from burnpy.backend.lazy import attached
 
 _NAMES = {
-    "burnpy.interop.onnx.model": "Difference OnnxModel export load verify",
+    "burnpy.interop.onnx.exporting": "Difference export verify",
+    "burnpy.interop.onnx.model": "OnnxModel load",
     "burnpy.interop.onnx.source_text": "source weights",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
