@@ -1,10 +1,12 @@
-"""Checkpointing: sections of a forward pass that save only their arguments, and run again during the backward pass.
+"""`checkpoint`: a section of a forward pass that saves only its arguments, and runs again during the backward pass.
 
-The first run records its graph as usual, but every array that a node would save is dropped and replaced by a handle.
-The first vjp that needs one of them runs the whole section again, with the same arguments and random numbers. The
-arrays that this run saves are assigned to the handles in order. Each handle belongs to its node, so that its array is
-freed when it is used, or with the node. Sections do not recurse into each other; the arguments of a nested section are
-among the arrays that the outer section drops."""
+One recorded section is a `burnpy.autodiff.tools.checkpoint_section.Section`. The first run records its graph as usual,
+but every array that a node would save is dropped and replaced by a handle. The first vjp that needs one of them runs
+the whole section again, with the same arguments and random numbers. The arrays that this run saves are assigned to the
+handles in order. Each handle belongs to its node, so that its array is freed when it is used, or with the node.
+Sections do not recurse into each other; the arguments of a nested section are among the arrays that the outer section
+drops.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The loss of sequences whose alignment to their labels is not known."""
+"""`CtcLoss`: connectionist temporal classification, the loss of sequences whose alignment to labels is not known.
+
+The operation, its recursion and gradient are in `burnpy.backend.operations.losses`.
+"""
 
 from __future__ import annotations
 

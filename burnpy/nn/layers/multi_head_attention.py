@@ -1,4 +1,4 @@
-"""Multi-head attention."""
+"""`MultiHeadAttention`: queries, keys and values, projected by head; `burnpy.nn.layers.attention` combines them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transformer decoder."""
+"""`TransformerDecoder`, its layers, which attend to an encoder's results as well, and its cache, `DecoderCache`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L-BFGS."""
+"""`LBfgs`: steps along a direction that the last changes of parameters and gradients give, by a line search."""
 
 from __future__ import annotations
 

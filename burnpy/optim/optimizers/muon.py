@@ -1,4 +1,4 @@
-"""Muon."""
+"""`Muon`: momentum whose matrices are made orthogonal before each step, by products of matrices."""
 
 from __future__ import annotations
 

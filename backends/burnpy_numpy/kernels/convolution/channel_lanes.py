@@ -1,4 +1,4 @@
-"""The choice of convolutions with channels as lanes, and those of single channels."""
+"""Depthwise convolution with channels as lanes, and which kernel computes a convolution: by channels or along rows."""
 
 from __future__ import annotations
 
