@@ -65,7 +65,9 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     if isinstance(obj, TensorBase):
         out = astype(obj, obj.dtype if target is None else target, device=device)
         if copy is False and out._primitive is not obj._primitive:
-            raise ArgumentError(f"array() with copy=False got {describe(obj)}, whose dtype or device would change")
+            raise ArgumentError(
+                f"array() with copy=False got {describe(obj)}, whose dtype or device would change; pass copy=None"
+            )
         return copied(out) if copy else out
     if hasattr(obj, "__dlpack__") and not isinstance(obj, (np.ndarray, np.generic)):
         return astype(from_dlpack(obj, device=_placed(device)), target or _dtype_name(obj))

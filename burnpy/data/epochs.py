@@ -38,7 +38,9 @@ class Share:
         if checked_count(rank, "rank", 0, "shard()") >= checked_count(size, "size", 1, "shard()"):
             raise ArgumentError(f"shard() got rank {rank} of {size}; ranks go from 0 to size - 1")
         if size > batch_size and not empty:
-            raise ArgumentError(f"shard() cannot share batches of {batch_size} among {size} ranks")
+            raise ArgumentError(
+                f"shard() got batches of {batch_size} for {size} ranks; expected a sample for each rank"
+            )
         return Share(rank, size, empty)
 
     def of(self, low: int, high: int) -> slice:

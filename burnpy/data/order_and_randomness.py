@@ -89,7 +89,9 @@ class BatchRandom(metaclass=Explaining):
         self._samples = _counters(samples, "samples")
         self._repeats = None if repeats is None else _counters(repeats, "repeats")
         if self._repeats is not None and len(self._repeats) != len(self._samples):
-            raise ArgumentError(f"BatchRandom() got {len(self._repeats)} repeats for {len(self._samples)} samples")
+            raise ArgumentError(
+                f"BatchRandom() got {len(self._repeats)} repeats for {len(self._samples)} samples; pass one for each"
+            )
         self._generator = philox(
             checked_seed(seed, "BatchRandom()"), checked_count(epoch, "epoch", 0, "BatchRandom()"), purpose
         )
@@ -405,7 +407,9 @@ class BucketByLength(Sampler):
     def plan(self, size: int, batch_size: int, drop_last: bool, rng: np.random.Generator) -> Plan:
         """Return batches of similar lengths."""
         if size != len(self.lengths):
-            raise ArgumentError(f"BucketByLength() has {len(self.lengths)} lengths, and the dataset has {size} samples")
+            raise ArgumentError(
+                f"BucketByLength() got {len(self.lengths)} lengths for {size} samples; pass one for each"
+            )
         order = self.order(size, rng)
         order = order[: starts_of(size, batch_size, drop_last)[-1]]
         batches: list[NDArray[np.int64]] = []

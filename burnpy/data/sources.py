@@ -127,7 +127,7 @@ def paths_of(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], o
     """Return one path or several as a list of texts."""
     names = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not names:
-        raise ArgumentError(f"{owner} got no path")
+        raise ArgumentError(f"{owner} got no path; expected at least one")
     for path in names:
         if not is_file(path):
             raise ArgumentError(f"{owner} got {path_shown(path)}, which is not a file")

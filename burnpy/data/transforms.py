@@ -258,7 +258,9 @@ class Crop(ImageTransform):
         """Return the parts."""
         free = x.shape[2] - self.height, x.shape[3] - self.width
         if min(free) < 0:
-            raise ShapeError(f"Crop() cannot cut {self.height} × {self.width} from {x.shape[2]} × {x.shape[3]} images")
+            raise ShapeError(
+                f"Crop() got images of {x.shape[2]} × {x.shape[3]}; expected {self.height} × {self.width} or more"
+            )
         if self.center:
             top, left = free[0] // 2, free[1] // 2
             return x[:, :, top : top + self.height, left : left + self.width].copy()

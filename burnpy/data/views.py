@@ -297,7 +297,7 @@ def _rows(indices: ArrayLike | range, size: int) -> NDArray[np.int64]:
         raise ArgumentError(f"subset() got {describe(indices)}; expected a list of ints, or of one bool a sample")
     if rows.dtype.kind == "b":
         if len(rows) != size:
-            raise ArgumentError(f"subset() got a mask of {len(rows)} for a dataset of {size} samples")
+            raise ArgumentError(f"subset() got a mask of {len(rows)}; expected a bool for each of {size} samples")
         return np.flatnonzero(rows)
     wrong = rows[(rows < -size) | (rows >= size)]
     if len(wrong):

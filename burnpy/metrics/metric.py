@@ -322,7 +322,7 @@ def decisions(
     if isinstance(prediction, Tensor) and isinstance(target, IntTensor) and len(shape) == target.ndim + 1:
         _same_shape(metric, shape[:1] + shape[2:], target.shape, shape)
         if not shape[1]:
-            raise ShapeError(f"{metric}.of() got scores with shape {shape}, which has no classes")
+            raise ShapeError(f"{metric}.of() got scores of shape {shape}; expected at least one class")
         return _classes(metric, plain(prediction).argmax(1), plain(target), shape[1], weight, ignore_index)
     _same_shape(metric, shape, target.shape, shape)
     if isinstance(prediction, IntTensor):

@@ -117,7 +117,7 @@ class LlamaConfig(Config):
                 f"LlamaConfig has {len(self.layer_types)} layer_types for num_hidden_layers={self.num_hidden_layers}"
             )
         if "sliding_attention" in self.layer_types and self.sliding_window is None:
-            raise ArgumentError("LlamaConfig has layers of 'sliding_attention' and sliding_window=None")
+            raise ArgumentError("LlamaConfig has layers of 'sliding_attention' and sliding_window=None; pass its size")
         if self.model_type == "gemma3_text" and self.attn_logit_softcapping is not None:
             raise ArgumentError("LlamaConfig honours attn_logit_softcapping of 'gemma2', not of 'gemma3_text'")
         for kind in set(self.layer_types):

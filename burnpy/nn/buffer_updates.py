@@ -113,7 +113,9 @@ def record_updates(output: Tensor[B], *updates: tuple[Buffer[B], Tensor[B]]) -> 
     for buffer, value in live:
         shape, dtype = buffer.shape, buffer.dtype
         if value.shape != shape:
-            raise ShapeError(f"record_update() got a value of shape {value.shape} for a buffer of shape {shape}")
+            raise ShapeError(
+                f"record_update() got a value of shape {value.shape} for a buffer of shape {shape}; they must be equal"
+            )
         flat = inner.reshape(device.lower(value.detach()._primitive), (math.prod(shape),))
         parts += [flat if flat.dtype == dtype else inner.cast(flat, dtype), _one(inner, dtype)]
     return _carrying(output, [buffer for buffer, _ in live], inner.cat(parts, 0))

@@ -298,7 +298,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's output. Every module defines its own."""
-        raise NotImplementedError(f"{type(self).__name__} has no forward(); {self._instead_of_forward}")
+        raise NotImplementedError(f"{type(self).__name__} has no forward(); {type(self)._instead_of_forward}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result of `forward`."""

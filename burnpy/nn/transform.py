@@ -235,7 +235,7 @@ class Transforms(ModuleBase[B]):
             result: object = f(constant(variable.value))
             if not isinstance(result, TensorBase) or result.kind != variable.kind:
                 wanted = a(type(variable.value).__name__)
-                raise ArgumentError(f"map() of {path} wants {wanted} from its function, which returned {result!r:.80}")
+                raise ArgumentError(f"map() expected {wanted} from its function for {path}, got {result!r:.80}")
             if result.device is not variable.device:
                 raise DeviceError(f"map() got a tensor on {result.device} for {path}, which is on {variable.device}")
             if result.shape != variable.shape:

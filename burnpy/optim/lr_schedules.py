@@ -304,7 +304,7 @@ class OneCycleLr(LrSchedule):
             raise ArgumentError(f"OneCycleLr(rising=) is {self.rising!r}; expected a part of the steps, in [0, 1]")
         for name in ("start_factor", "end_factor"):
             if at_least_zero(getattr(self, name), f"OneCycleLr({name}=)") == 0:
-                raise ArgumentError(f"OneCycleLr({name}=) is 0, and is divided by")
+                raise ArgumentError(f"OneCycleLr({name}=) is 0; expected a number above 0")
         if self.shape not in ("cosine", "linear"):
             raise ArgumentError(f'OneCycleLr(shape=) is {self.shape!r}; expected "cosine" or "linear"')
 

@@ -64,7 +64,7 @@ def checked_record(record: Any, name: str, slots: Sequence[str], optional: Seque
     checked = {}
     for ident, item in states.items():
         if not isinstance(item, tuple) or len(item) != 3 or not isinstance(item[2], Mapping):
-            raise StateError(f"this record of {name} has no state for {ident}, but {a(type(item).__name__)}")
+            raise StateError(f"this record of {name} has no state for {ident}; got {a(type(item).__name__)}")
         state = ParamState(*item)
         mismatch = _mismatch(state, (*slots, *[slot for slot in optional if slot in state.values]))
         if mismatch:

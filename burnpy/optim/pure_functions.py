@@ -66,7 +66,7 @@ def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
     inside = _mapped(outer, held, frozen=True)
     fields = dict(inside) if isinstance(inside, dict) else dict(zip(part_names(inside), inside, strict=True))
     if not params:
-        raise ArgumentError(f"{name} got a tree without tensors")
+        raise ArgumentError(f"{name} got a tree without tensors; expected at least one")
     model: Any = new_module(Leaves, {str(key): part for key, part in fields.items()}, tuple(map(str, fields)), None)
 
     def restored(after: Any, tracked: bool = False) -> Any:

@@ -49,13 +49,13 @@ def number(value: Any, what: str) -> float:
             hint = "; pass the rate of a step: schedule(step)"
         plain = isinstance(value, (str, bool, complex, bytes, type(None)))
         shown = describe(value) if plain else a(type(value).__name__)
-        raise ArgumentError(f"{what} is a number, got {shown}{hint}")
+        raise ArgumentError(f"{what} must be a number, got {shown}{hint}")
     try:
         nan = math.isnan(value)
     except OverflowError:
         raise ArgumentError(f"{what} is {describe(value)}, which is too large for a float") from None
     if nan:
-        raise ArgumentError(f"{what} is NaN")
+        raise ArgumentError(f"{what} is NaN; expected a number")
     return value
 
 
@@ -71,7 +71,7 @@ def number_or_tensor(value: Any, device: Any, what: str, checked: Callable[[floa
     if not isinstance(value, Tensor):
         return checked(value)[0]
     if value.shape:
-        raise ArgumentError(f"{what} is a number or a 0-d tensor, got a tensor of shape {value.shape}")
+        raise ArgumentError(f"{what} must be a number or a 0-d tensor, got a tensor of shape {value.shape}")
     if device.stands_for is None:
         return checked(value.detach().item())[0]
     primitive, source = beneath_levels(value._device, value._primitive), plain_device(value._device)
@@ -159,7 +159,7 @@ class Group(metaclass=Explaining):
         else:
             wrong = [] if callable(where) else [where]
         if wrong or not where:
-            raise ArgumentError(f"a Group is of a path, a pattern, several of these, or a function, not {where!r:.60}")
+            raise ArgumentError(f"a Group takes a path, a pattern, several of these, or a function, not {where!r:.60}")
         for name in _OPTIONS:
             if getattr(self, name) is not None:
                 at_least_zero(getattr(self, name), f"the {name} of {self}")

@@ -97,7 +97,7 @@ def _asked(dtype: Any) -> DType:
     try:
         return dtype_of(dtype, "float")
     except DTypeError as error:
-        raise ArgumentError(f"dtype= is 'model', 'file', 'exact' or a float dtype, got {dtype!r:.80}") from error
+        raise ArgumentError(f"dtype= must be 'model', 'file', 'exact' or a float dtype, got {dtype!r:.80}") from error
 
 
 def refuse_no_model(model: Any, asked: str = "weights are loaded into a model") -> None:

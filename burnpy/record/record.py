@@ -94,9 +94,7 @@ class Record(metaclass=Explaining):
         part = self[name]
         if not isinstance(part, kind):
             hint = f"; write generator.set_state(record.{name})" if issubclass(kind, Generator) else ""
-            raise RecordError(
-                f"{name} in {path_shown(self.path)} is wanted as {kind.__name__}, and is {_shown(part)}{hint}"
-            )
+            raise RecordError(f"{name} in {path_shown(self.path)} must be {kind.__name__}, got {_shown(part)}{hint}")
         return part
 
     @explained
@@ -395,7 +393,7 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **parts: Any) -> None
     try:
         text = json.dumps({name: encoder(part, name) for name, part in parts.items()}, separators=(",", ":"))
     except RecursionError as error:
-        raise ArgumentError("save() got lists, tuples or dicts too deep inside of each other") from error
+        raise ArgumentError("save() got lists, tuples or dicts nested too deeply") from error
     except ValueError as error:
         if isinstance(error, BurnpyError) or raised_by_other_code(error):
             raise

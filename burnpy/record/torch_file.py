@@ -120,7 +120,7 @@ class _Reader:
         names = archive.namelist()
         pickles = [name for name in names if name.count("/") == 1 and name.endswith("/data.pkl")]
         if len(pickles) != 1:
-            raise RecordError(f"{source} is a zip archive, and none that torch.save wrote")
+            raise RecordError(f"{source} is a zip archive that torch.save did not write")
         self.folder = pickles[0].removesuffix("data.pkl")
         if f"{self.folder}constants.pkl" in names:
             raise RecordError(

@@ -185,7 +185,7 @@ def _pairs(d: Any, n: int) -> tuple[Int, Int]:
 def _distance(operation: str, differences: Any, p: Any) -> Any:
     """Return the p-norm over the last dimension; 0 of no elements."""
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not p >= 0:
-        raise ArgumentError(f"{operation}() got p={describe(p)}, which is a number, at least 0")
+        raise ArgumentError(f"{operation}() got p={describe(p)}; expected a number of at least 0")
     return vector_norm(operation, differences, p, -1, False)
 
 

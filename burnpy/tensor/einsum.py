@@ -81,7 +81,7 @@ def einsum(equation: str, *operands: Any) -> Any:
     if not isinstance(equation, str):
         raise ArgumentError(f'einsum() takes an equation such as "ij,jk->ik", got {describe(equation)}')
     if not members:
-        raise ArgumentError(f"einsum() got {equation!r} of no tensors")
+        raise ArgumentError(f"einsum() got no tensors for {equation!r}")
     if any(x._device is not members[0]._device for x in members):
         members = together("einsum", *members)
     first, device = members[0], members[0]._backend
@@ -130,7 +130,7 @@ def tensordot(x: Any, y: Any, dims: int | Sequence[Sequence[int]] = 2) -> Any:
     else:
         count = integer(dims, "number of dims", "tensordot")
         if not 0 <= count <= min(x.ndim, y.ndim):
-            raise ArgumentError(f"tensordot() got {count} dims of shapes {x.shape} and {y.shape}")
+            raise ArgumentError(f"tensordot() got {count} dims for shapes {x.shape} and {y.shape}, which have fewer")
         left, right = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
     if len(left) != len(right):
         raise ArgumentError(f"tensordot() got dims {left} of x and {right} of y; expected as many of each")

@@ -200,5 +200,7 @@ def mask_of(x: TensorBase[Any], mask: Any, operation: str) -> tuple[Bool, Shape]
     condition = condition_of(x, mask, operation)
     shape = broadcast_shape(condition.shape, x.shape)
     if shape is None:
-        raise ShapeError(f"{operation}() got a mask of shape {condition.shape} over shape {x.shape}")
+        raise ShapeError(
+            f"{operation}() got a mask of shape {condition.shape}, which does not broadcast with {x.shape}"
+        )
     return condition, shape

@@ -99,7 +99,7 @@ class Generator:
             bits = np.random.PCG64(seeds)
             bits.state = state["bits"]
         except (IndexError, KeyError, TypeError, ValueError) as error:
-            raise ArgumentError(f"set_state() got {describe(state)}, which no get_state() gave") from error
+            raise ArgumentError(f"set_state() got {describe(state)}, expected the result of get_state()") from error
         self._numpy = np.random.Generator(bits)
 
     def __reduce__(self) -> tuple[Any, ...]:

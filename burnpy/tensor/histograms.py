@@ -68,7 +68,9 @@ class IntCounting(TensorBase[B]):
         if not isinstance(weights, TensorBase):
             raise KindError(f"bincount() takes its weights as a tensor, got {describe(weights)}")
         if weights.shape != self.shape:
-            raise ShapeError(f"bincount() got shape {self.shape} with weights of shape {weights.shape}")
+            raise ShapeError(
+                f"bincount() got shape {self.shape} with weights of shape {weights.shape}; they must be equal"
+            )
         summed: Any = together("bincount", self, weights)[1]
         if weights.kind not in INEXACT:
             summed = weights._float(weights._device.to_float(weights._primitive, float64))

@@ -190,7 +190,7 @@ def broadcast_tensors(*tensors: Any) -> list[Any]:
         _need_tensor("broadcast_tensors", x)
     shape = broadcast_shape(*[x.shape for x in tensors]) if tensors else ()
     if shape is None:
-        raise ShapeError(f"broadcast_tensors() got shapes {', '.join(str(x.shape) for x in tensors)}")
+        raise ShapeError(f"broadcast_tensors() got {', '.join(str(x.shape) for x in tensors)}, which do not broadcast")
     return [x._like(x._backend.expand(x._primitive, shape)) for x in tensors]
 
 

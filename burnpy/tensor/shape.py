@@ -111,7 +111,7 @@ class Shaping(TensorBase[B]):
     def mT(self) -> Self:  # noqa: N802  # PyTorch's and NumPy's name
         """The tensor with its last two dimensions swapped; it needs at least two."""
         if self.ndim < 2:
-            raise ShapeError(f"mT exchanges the last two dimensions, and shape {self.shape} has no two")
+            raise ShapeError(f"mT swaps the last two dimensions, and shape {self.shape} has fewer")
         return self._like(self._backend.mT(self._primitive))
 
     @property
@@ -187,9 +187,7 @@ class Shaping(TensorBase[B]):
         if not isinstance(split_size, Sequence):
             part = sizes[0]
             if part < 0 or (part == 0 and size):
-                raise ArgumentError(
-                    f"split() cannot split a dimension of size {size} into parts of size {describe(part)}"
-                )
+                raise ArgumentError(f"split() got parts of size {describe(part)}; expected an int of at least 1")
             sizes = (part,) * (size // part) + ((size % part,) if size % part else ()) if size else (0,)
         elif sum(sizes) != size or any(n < 0 for n in sizes):
             raise ShapeError(

@@ -293,7 +293,7 @@ class Rearranging(Shaping[B]):
                 f"unfold() got windows of size {width}, {apart} apart; give a size of 0 or more, a step of 1 or more"
             )
         if width > shape[dim]:
-            raise ShapeError(f"unfold() got windows of size {width} along dim {dim} of shape {shape}")
+            raise ShapeError(f"unfold() got windows of size {width}, more than shape {shape} has along dim {dim}")
         if not self.ndim:
             count = (1 - width) // apart + 1
             value = b.frames(b.reshape(self._primitive, shape), width, apart)

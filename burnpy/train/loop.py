@@ -171,7 +171,9 @@ class Loop:
     def _latest(self) -> Path | None:
         folders = [callback for callback in self.callbacks.values() if isinstance(callback, Checkpoints)]
         if not folders and self.limit is None:
-            raise ArgumentError('fit() got resume="auto" without Checkpoints among the callbacks to look in')
+            raise ArgumentError(
+                'fit() got resume="auto" and no Checkpoints among the callbacks; add one, whose folder is searched'
+            )
         return next((path for callback in folders if (path := callback.latest())), None)
 
     def events(self, interrupts: Interrupts, resumed: Path | None) -> Generator[Event[Any], None, None]:

@@ -213,7 +213,7 @@ def test_buckets_by_length(drop_last: bool) -> None:
         (lambda: loader().epoch(-1), "epoch="),
         (lambda: loader().epoch(0, start=7), "start at batch 7: an epoch has 6"),
         (lambda: loader().shard(2, 2), "rank 2 of 2"),
-        (lambda: loader().shard(0, 5), "among 5 ranks"),
+        (lambda: loader().shard(0, 5), "for 5 ranks"),
         (lambda: loader().shard(0, 2).shard(0, 2), "rank 0 of 2"),
         (lambda: loader().shard(0, 4).epoch(0), "has 3 samples, fewer than the 4 ranks"),
         (lambda: loader(shuffle=False, sampler=Weighted([1.0])).epoch(0), "1 weights for 23"),

@@ -199,7 +199,7 @@ def test_map_changes_parameters_and_leaves_buffers(model: Any) -> None:
             DeviceError,
             r"map\(\) got a tensor on NumPy for layers\.0\.weight, which is on Autodiff\[NumPy\]",
         ),
-        (lambda w: None, ArgumentError, r"map\(\) of layers\.0\.weight wants a Tensor"),
+        (lambda w: None, ArgumentError, r"map\(\) expected a Tensor from its function for layers"),
     ],
 )
 def test_map_says_what_its_function_did_wrong(model: Any, f: Any, error: type[BurnpyError], words: str) -> None:

@@ -173,7 +173,7 @@ def test_mistakes() -> None:
     for record, message in (
         ({"scale": math.nan, "steps": 0}, "the scale is NaN"),
         ({"scale": -1.0, "steps": 0}, "the scale is -1.0; expected one from"),
-        ({"scale": "2", "steps": 0}, "the scale is a number"),
+        ({"scale": "2", "steps": 0}, "the scale must be a number"),
         ({"scale": 2.0, "steps": -1}, "its age is -1; expected an int"),
     ):
         with pytest.raises(StateError, match=message):

@@ -118,12 +118,12 @@ def test_after_the_last_step_the_rate_stays() -> None:
         (lambda: ReduceOnPlateau(lr=-1.0), "ReduceOnPlateau(lr=) is -1.0; expected"),
         (lambda: ReduceOnPlateau(lr=1.0, factor=1.0), "(factor=) is 1.0; expected a number of at least 0 and less"),
         (lambda: ReduceOnPlateau(lr=1.0, patience=-1), "(patience=) is -1; expected an int of 0 or more"),
-        (lambda: ReduceOnPlateau(lr=1.0, best="low"), "(best=) is a number, got 'low'"),  # type: ignore[arg-type]
+        (lambda: ReduceOnPlateau(lr=1.0, best="low"), "(best=) must be a number, got 'low'"),  # type: ignore[arg-type]
         (lambda: ReduceOnPlateau(lr=1.0).observe("low"), "takes a number or a tensor of one element, got 'low'"),  # type: ignore[arg-type]
         (lambda: ReduceOnPlateau(lr=1.0, mode="least"), 'expected "min" or "max"'),  # type: ignore[arg-type]
         (lambda: ReduceOnPlateau(lr=1.0, threshold_mode="none"), 'expected "rel" or "abs"'),  # type: ignore[arg-type]
         (lambda: OneCycleLr(1.0, 10, rising=1.5), "OneCycleLr(rising=) is 1.5; expected a part of the steps"),
-        (lambda: OneCycleLr(1.0, 10, start_factor=0.0), "OneCycleLr(start_factor=) is 0, and is divided by"),
+        (lambda: OneCycleLr(1.0, 10, start_factor=0.0), "OneCycleLr(start_factor=) is 0; expected"),
         (lambda: OneCycleLr(1.0, 10, shape="square"), 'expected "cosine" or "linear"'),  # type: ignore[arg-type]
         (lambda: OneCycleLr(1.0, 1), "OneCycleLr(steps=) is 1; expected an int of 2 or more"),
         (lambda: WarmUpLr(0, ConstantLr(1.0)), "WarmUpLr(steps=) is 0; expected"),
@@ -132,7 +132,7 @@ def test_after_the_last_step_the_rate_stays() -> None:
         (lambda: SequentialLr((), ()), "SequentialLr() got (); give a tuple of schedules"),
         (lambda: SequentialLr((ConstantLr(1.0), 0.1), (2,)), "got 0.1, which is not a schedule"),  # type: ignore[arg-type]
         (lambda: ProductLr(()), "ProductLr() got (); give a tuple of schedules"),
-        (lambda: ConstantLr(1.0) * "2", "ConstantLr(lr=) is a number, got '2'"),  # type: ignore[operator]
+        (lambda: ConstantLr(1.0) * "2", "ConstantLr(lr=) must be a number, got '2'"),  # type: ignore[operator]
         (lambda: ExponentialLr(1.0, 2.0)(10**6), "learning rate 1.0 · 2.0^1000000 is too large"),
     ],
 )

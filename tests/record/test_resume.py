@@ -100,7 +100,7 @@ def test_what_an_optimizer_remembers_comes_back_as_a_record_of_one(tmp_path: Pat
     assert record.best["fresh"] == OptimizerRecord("Sgd", {})
     assert record.part("step", int) == 2
     assert {"model", "optim", "step"} <= {*dir(record)}
-    with pytest.raises(errors.RecordError, match=r"step in .* is wanted as str, and is 2"):
+    with pytest.raises(errors.RecordError, match=r"step in .* must be str, got 2"):
         record.part("step", str)
     with pytest.raises(errors.MissingPartError, match="has no steps"):
         record.part("steps", int)

@@ -244,7 +244,7 @@ def test_archives_that_are_not_pytorchs(tmp_path: Path) -> None:
         read_torch(path)
     with zipfile.ZipFile(path, "w") as made:
         made.writestr("readme.txt", "hello")
-    with pytest.raises(errors.RecordError, match=r"none that torch.save wrote"):
+    with pytest.raises(errors.RecordError, match=r"that torch.save did not write"):
         read_torch(path)
     path.write_bytes(b"")
     with pytest.raises(errors.RecordError, match=r"is not a file written by torch.save"):

@@ -349,7 +349,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "ints": (lambda: Z + INTS, KindError, r"convert the IntTensor with .complex\(\)"),
     "a complex number": (lambda: X + 1j, KindError, r"the complex 1j.*x.complex\(\)"),
     "a complex power": (lambda: X.float_power(Z), KindError, "takes floats and ints, got.*ComplexTensor"),
-    "a vector's mH": (lambda: Z.mH, ShapeError, "no two"),
+    "a vector's mH": (lambda: Z.mH, ShapeError, "has fewer"),
     "a loss": (lambda: ON_GRAPH.backward(), AttributeError, r"no backward.*z.real.*z.abs"),
     "a gradient": (lambda: func.grad(lambda z: z.sum())(Z), KindError, r"real loss.*\.real or \.abs\(\)"),
     "backward": (

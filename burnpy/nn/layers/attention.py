@@ -152,7 +152,7 @@ def _grouped(
     group = heads // shared
     if isinstance(mask, (BoolTensor, Tensor)) and mask.ndim > 2:
         if mask.shape[-3] not in (1, heads):
-            raise ShapeError(f"{name}() got a mask of shape {mask.shape} for {heads} heads of queries")
+            raise ShapeError(f"{name}() got a mask of shape {mask.shape}, which does not fit {heads} heads of queries")
         split = (1, 1) if mask.shape[-3] == 1 else (shared, group)
         mask = mask.reshape((*mask.shape[:-3], *split, *mask.shape[-2:]))
     groups = query.reshape((*q[:-3], shared, group, *q[-2:]))

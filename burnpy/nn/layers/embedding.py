@@ -172,7 +172,7 @@ def _bags(weight: Tensor[B], index: Int, offsets: Ints[B] | None, include_last_o
         raise ShapeError(f"embedding_bag() takes offsets of shape {form}, got shape {starts.shape}")
     if not bags:
         if total:
-            raise ShapeError(f"embedding_bag() got {total} indices and no bag")
+            raise ShapeError(f"embedding_bag() got {total} indices and no offsets; expected a bag for them")
         return index, d.full((0,), 0, int64), 0
     first = d.slice(starts, (slice(0, bags, 1),))
     ends = d.cat([d.slice(starts, (slice(1, bags, 1),)), d.full((1,), total, int64)], 0)

@@ -307,7 +307,9 @@ def quantization_error(model: Module[Any], quantized: Module[Any], *inputs: Any)
         if not isinstance(y, Tensor):
             raise KindError(f"quantization_error() compares float tensors, and a model returned {a(type(y).__name__)}")
     if exact.shape != near.shape or not exact.shape or not exact.numel():
-        raise ShapeError(f"quantization_error() got outputs of the shapes {exact.shape} and {near.shape}")
+        raise ShapeError(
+            f"quantization_error() got outputs of shapes {exact.shape} and {near.shape}; they must be equal"
+        )
     exact, near = exact.detach().to_dtype("float64"), near.detach().to_dtype("float64")
     difference, length = near - exact, exact.norm().item()
     distance = difference.norm().item()

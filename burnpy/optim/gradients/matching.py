@@ -163,7 +163,7 @@ def added(mine: Tensors, theirs: Tensors, paths: Mapping[str, str], device: Any,
         if x.shape != y.shape or x.dtype != y.dtype:
             raise ShapeError(
                 f"the gradients of {paths.get(ident, f'the buffer {ident}')} are of shape {x.shape} and dtype "
-                f"{x.dtype} in one, {y.shape} and {y.dtype} in the other, and do not add"
+                f"{x.dtype} in one, and {y.shape} and {y.dtype} in the other; they must be equal"
             )
     sums = device.foreach_add(xs, ys, weight)
     alone = [ident for ident in theirs if ident not in mine]

@@ -66,7 +66,7 @@ class Sgd(Optimizer):
             raise ArgumentError(f"Sgd(dampening=) is {self.dampening!r}; expected a number of at most 1")
         if self.nesterov and not (self.momentum > 0 and self.dampening == 0):
             raise ArgumentError(
-                f"Sgd(nesterov=True) wants a momentum and no dampening, got momentum={self.momentum} and "
+                f"Sgd(nesterov=True) needs a momentum and no dampening, got momentum={self.momentum} and "
                 f"dampening={self.dampening}"
             )
 
