@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from burnpy.testing.cases import table
 pytest.importorskip("llvmlite")
 
 from burnpy_numpy import convolution, cpu_threads
+from burnpy_numpy.kernels import kernel
 from burnpy_numpy.kernels.convolution import channel_lanes, conv2d, tiles
 from tests.interrupting import LONG
 from tests.programs.switched import one_by_one, without_kernels
@@ -57,10 +59,13 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
 
 
 @pytest.fixture(autouse=True)
-def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(conv2d, "MIN_PRODUCTS", 1)
     monkeypatch.setattr(convolution, "FEW_PRODUCTS", (0, 0))
     monkeypatch.setattr(channel_lanes, "_FEW", channel_lanes.LANES)
+    kernel._described.clear()
+    yield
+    kernel._described.clear()
 
 
 def drawn(*shape: int) -> Any:

@@ -45,7 +45,7 @@ def _planes(node: Node, values: Mapping[int, Any]) -> Planned | None:
     like, shape = np.broadcast_to(np.empty((), dtype_of(x.dtype.name)), x.shape), node.results.shape
     if not kernels.is_by_planes(like, weight, where, groups) or shape[3] == 1 < shape[2]:  # a column is swapped first
         return None
-    planned: Planned | None = kernels.planned_planes(like, weight, bias[0] if bias else None, shape, where)
+    planned: Planned | None = kernels.planned_planes(like, weight, bias[0] if bias else None, shape, tuple(where))
     return planned and planned._replace(calls=lambda arrays, room: planned.calls([arrays[0], arrays[-1]], room))
 
 

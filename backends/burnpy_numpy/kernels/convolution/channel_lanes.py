@@ -21,7 +21,7 @@ from burnpy_numpy.kernels.convolution.weight_gradients import (
     gradient_of,
     weight_gradient_of_blocks,
 )
-from burnpy_numpy.kernels.kernel import contiguous
+from burnpy_numpy.kernels.kernel import contiguous, described
 
 if TYPE_CHECKING:
     from burnpy_array import ArrayBackend
@@ -246,6 +246,13 @@ def planned_convolution(
 
 def uses_lanes(x: Any, weight: Shape, shape: Shape, where: Where, groups: int, backward: bool) -> bool:
     """Return whether vectors of channels take less time; for the arguments see `convolve_lanes`."""
+    return described(_uses_lanes, x.shape, x.dtype, weight, shape, where, groups, backward)
+
+
+def _uses_lanes(
+    source: Shape, dtype: Any, weight: Shape, shape: Shape, where: Where, groups: int, backward: bool
+) -> bool:
+    x = np.broadcast_to(np.empty((), dtype), source)
     channels, depth, strided = shape[1] // groups, x.shape[1] // groups, where[0] != (1, 1)
     if _is_depthwise(x, shape, groups):  # without a stride `depthwise` takes less time
         return strided and groups >= (_FEW if backward else LANES)

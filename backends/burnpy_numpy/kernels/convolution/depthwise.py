@@ -27,7 +27,7 @@ from burnpy_numpy.kernels.convolution.channel_blocks import (
     vector_width,
 )
 from burnpy_numpy.kernels.convolution.tiles import Where
-from burnpy_numpy.kernels.kernel import template_kernel
+from burnpy_numpy.kernels.kernel import described, template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel
 
 if TYPE_CHECKING:
@@ -64,10 +64,10 @@ def convolve_planes(
         out: C-contiguous memory for the result; new memory if None.
         epilogue: what follows.
     """
-    described = _described(x, weight, shape, where, epilogue)
-    if described is None:
+    found = _described(x, weight, shape, where, epilogue)
+    if found is None:
         return None
-    kernel, sizes, each = described
+    kernel, sizes, each = found
 
     def run() -> Any:
         result = np.empty(shape, x.dtype) if out is None else out
@@ -83,10 +83,10 @@ def planned_planes(
     x: Any, weight: Any, bias: Any, shape: Shape, where: Where, epilogue: Epilogue | None = None
 ) -> Planned | None:
     """Return a depthwise convolution for plans; None if `convolve_planes` has no kernel for it."""
-    described = _described(x, weight, shape, where, epilogue)
-    if described is None:
+    found = _described(x, weight, shape, where, epilogue)
+    if found is None:
         return None
-    kernel, sizes, each = described
+    kernel, sizes, each = found
     weight, added, planes = np.ascontiguousarray(weight), _added(bias, shape, x), shape[0] * shape[1]
 
     def calls(arrays: Sequence[str], scratch: Sequence[str]) -> list[KernelCall]:
@@ -107,17 +107,22 @@ def _described(
     x: Any, weight: Any, shape: Shape, where: Where, epilogue: Epilogue | None
 ) -> tuple[TemplateKernel, tuple[int, ...], float] | None:
     """Return the kernel, its sizes and the work of a plane; None without one, or if the weight is not finite."""
+    found = described(_of_shapes, x.shape, weight.shape[2:], shape, x.dtype, where, parameters_of(epilogue))
+    return found if found is not None and np.isfinite(weight).all() else None
+
+
+def _of_shapes(
+    source: Shape, window: Shape, shape: Shape, dtype: Any, where: Where, epilogue: tuple[Any, ...]
+) -> tuple[TemplateKernel, tuple[int, ...], float] | None:
     stride, padding, dilation = where
-    window = weight.shape[2:]
-    name, width = "float32" if x.dtype is float32 else "float64", vector_width(x.dtype)
-    how = (*window, *stride, *dilation)
-    kernel = template_kernel(depthwise, name, width, *how, *parameters_of(epilogue))
-    if kernel is None or not np.isfinite(weight).all():
+    name, how = "float32" if dtype is float32 else "float64", (*window, *stride, *dilation)
+    kernel = template_kernel(depthwise, name, vector_width(dtype), *how, *epilogue)
+    if kernel is None:
         return None
-    (_, channels, rows, columns), (high, wide) = shape, x.shape[2:]
+    (_, channels, rows, columns), (high, wide) = shape, source[2:]
     top, bottom = -(-padding[0] // stride[0]), (high - 1 + padding[0] - (window[0] - 1) * dilation[0]) // stride[0] + 1
     inside = (top, max(0, min(bottom, rows) - top) // _ROWS) if window[0] * window[1] <= _UNROLLED else (0, 0)
-    sizes = (high, wide, rows, columns, *padding, channels, channels // x.shape[1], min(inside[0], rows), inside[1])
+    sizes = (high, wide, rows, columns, *padding, channels, channels // source[1], min(inside[0], rows), inside[1])
     return kernel, sizes, rows * columns * window[0] * window[1] / PRODUCTS
 
 
