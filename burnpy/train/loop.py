@@ -303,10 +303,7 @@ class Loop:
             if size == 0:
                 raise ArgumentError(f"the batch {position.batch} of epoch {position.epoch} is empty")
             micro.add(Measured(step, size, value), grads)
-        if self.limit is None:
-            feed.advance()
-        else:
-            feed.end()
+        (feed.advance if self.limit is None else feed.end)()
         return feed.has_next
 
     def _update(self, feed: Feed, micro: MicroBatches, rate: float) -> tuple[MicroBatches, Any]:
