@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 from burnpy.autodiff.engine import propagate
 from burnpy.autodiff.graph import Leaf, Node, Retained, Tracked, leaf_of, new_node, untracked
 from burnpy.autodiff.recording import current_mode, propagate_intercepted
-from burnpy.autodiff.rounded_products import rounded_products
-from burnpy.backend.backend import Backend
+from burnpy.backend.backend import Backend, operations
 from burnpy.backend.devices import Subscriptable, device_of
 from burnpy.backend.errors import NotTrackedError
 from burnpy.backend.operations.programs import Formula
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from burnpy.autodiff.engine import Ready, Sums
+    from burnpy.backend.entries import Operation
 
 J = TypeVar("J", bound=Backend)
 
@@ -54,7 +54,7 @@ class Autodiff(Subscriptable, Backend, Generic[I_co]):
         self.in_place_updates = self.inner.in_place_updates
         self.mode = getattr(self.computing, "mode", current_mode)
         if self.computing.operand_dtype is not None:  # it rounds the operands of products
-            for name, method in rounded_products(self).items():
+            for name, method in _rounded_products(self).items():
                 setattr(self, name, method)
 
     @classmethod
@@ -224,3 +224,35 @@ def autodiff_method(name: str) -> Callable[..., Any]:
 
 for _name in declarations(Backend):
     setattr(Autodiff, _name, MethodAtFirstUse(_name, autodiff_method))
+
+
+def _rounded_products(device: Any) -> dict[str, Callable[..., Any]]:
+    """Return the products for a device that rounds operands to 16 bits, such as `Mixed`, by name.
+
+    A product rounds its operands before it is recorded, and so saves them for its vjps in half the memory. The graph
+    keeps the shapes and dtypes of the tensors, so that gradients have the tensors' dtypes.
+    """
+    return {op.name: _rounded_product(device, op) for op in _products()}
+
+
+@cache
+def _products() -> tuple[Operation, ...]:
+    """Return the products of the schema; once, as `burnpy.func` makes a device for each derivative."""
+    return tuple(op for op in operations().values() if op.product)
+
+
+def _rounded_product(device: Any, op: Operation) -> Callable[..., Any]:
+    positions = [k for k, a in enumerate(op.arguments) if a.name in op.product]
+    rounded = device.computing.product_operand
+
+    def method(*args: Any) -> Any:
+        narrowed = list(args)
+        for k in positions:
+            x = args[k]
+            if x.__class__ is Tracked:
+                narrowed[k] = operand = Tracked()
+                operand.value, operand.node = rounded(x.value, op, args), x.node
+                operand.meta = x.meta or x.measured()
+        return getattr(type(device), op.name)(device, *narrowed)
+
+    return method
