@@ -12,11 +12,11 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.layers.losses import Loss, PairLoss, WeightedLoss
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.class_targets import class_weights
 from burnpy.tensor.losses import (
     Reduction,
     binary_cross_entropy_with_logits,
     by_weight,
+    class_weights,
     cross_entropy,
     nll_loss,
     reduced,

@@ -8,10 +8,18 @@ from burnpy.backend.errors import ArgumentError, KindError, ShapeError
 from burnpy.nn.argument_checks import above_zero
 from burnpy.nn.layers.losses import Loss
 from burnpy.tensor.call_errors import explained
-from burnpy.tensor.class_targets import class_targets, class_weights, value_at_class, weight_at_class
 from burnpy.tensor.distances import pairwise_distance
 from burnpy.tensor.linalg import at_least_float32
-from burnpy.tensor.losses import Reduction, labels, reduced, same_shape
+from burnpy.tensor.losses import (
+    Reduction,
+    class_targets,
+    class_weights,
+    labels,
+    reduced,
+    same_shape,
+    value_at_class,
+    weight_at_class,
+)
 from burnpy.tensor.tensor import ComplexTensor, IntTensor, Tensor
 from burnpy.tensor.tensor_base import describe
 from burnpy.typevars import B
