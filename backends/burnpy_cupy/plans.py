@@ -22,8 +22,8 @@ from burnpy.backend.plans.executor import (
     as_formula,
     lists_of,
 )
+from burnpy.backend.plans.group_program import Signature
 from burnpy.backend.plans.recording import Node, Ref, refs_in
-from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Program

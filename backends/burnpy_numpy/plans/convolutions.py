@@ -10,8 +10,8 @@ import numpy as np
 
 from burnpy.backend.dtypes import dtype_of, float32, float64, int8, int32, uint8
 from burnpy.backend.plans.executor import Number
+from burnpy.backend.plans.group_program import Signature
 from burnpy.backend.plans.recording import Node, refs_in
-from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.source import Source
 from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Program

@@ -20,9 +20,9 @@ from burnpy.backend.plans.executor import (
     as_formula,
     lists_of,
 )
+from burnpy.backend.plans.group_program import Signature
 from burnpy.backend.plans.loops import Place
 from burnpy.backend.plans.recording import Node, Ref, refs_in
-from burnpy.backend.plans.signature import Signature
 from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 from burnpy_numpy.allocator import return_freed_memory

@@ -15,8 +15,8 @@ from burnpy.backend.decorators.profile import Event, Metas, Profile, metas
 from burnpy.backend.dtypes import dtype_of
 from burnpy.backend.entries import Argument, Operation
 from burnpy.backend.plans.executor import Number
+from burnpy.backend.plans.group_program import Signature
 from burnpy.backend.plans.recording import Node, Ref, refs_in
-from burnpy.backend.plans.signature import Signature
 from burnpy.backend.plans.source import Source
 from burnpy.backend.programs import Extent, Program
 from burnpy.backend.programs.program import ELEMENTWISE, REDUCTIONS

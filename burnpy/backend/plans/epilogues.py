@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from burnpy.backend.operations.programs import Formula
 from burnpy.backend.plans.executor import INDEXED, INTEGER_PRODUCTS, Executor, Launch, NodeLaunch
 from burnpy.backend.plans.fusion import Group, Single
+from burnpy.backend.plans.group_program import Signature
 from burnpy.backend.plans.program_steps import DTYPES, rounding_of, step_of
 from burnpy.backend.plans.recording import Node, NodeBuilder, Recording, Ref, operations, refs_in, uses_of
 from burnpy.backend.plans.rewriting import PLACED, beside
-from burnpy.backend.plans.signature import Signature
 from burnpy.backend.primitives import Shape
 
 

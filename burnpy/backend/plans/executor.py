@@ -14,7 +14,7 @@ from burnpy.backend.primitives import DType, Key, Shape
 from burnpy.backend.programs import Program
 
 if TYPE_CHECKING:
-    from burnpy.backend.plans.signature import Signature
+    from burnpy.backend.plans.group_program import Signature
 
 
 class Launch(Protocol):

@@ -16,11 +16,11 @@ from typing import Any
 from burnpy.backend.plans.epilogues import Finished, finished
 from burnpy.backend.plans.executor import Executor, JoinedSteps, Launch, NodeLaunch, Number
 from burnpy.backend.plans.fusion import Group, Grouping, Single
+from burnpy.backend.plans.group_program import Signature, repetition
 from burnpy.backend.plans.loops import UNROLLED
 from burnpy.backend.plans.memory import Results, Sharing, Storage
 from burnpy.backend.plans.recording import Node, Ref, refs_in
 from burnpy.backend.plans.rewriting import PLACED, beside
-from burnpy.backend.plans.signature import Signature, repetition
 from burnpy.backend.plans.source import CallRun, Source
 from burnpy.backend.programs import ProgramError
 
