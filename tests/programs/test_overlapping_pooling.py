@@ -11,7 +11,7 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy.kernels import overlapping_pooling
+from burnpy_numpy.kernels import pooling_by_vectors
 from tests.programs.switched import one_by_one
 from tests.programs.test_pooling import ties
 
@@ -91,6 +91,6 @@ def test_results_do_not_depend_on_how_planes_are_divided(monkeypatch: pytest.Mon
     wanted = D.max_pool2d_backward(grad, x, out, *windows)
     ranges = one_by_one(monkeypatch)
     for blocks in (3, 100):
-        monkeypatch.setattr(overlapping_pooling, "_BLOCKS", blocks)
+        monkeypatch.setattr(pooling_by_vectors, "_BLOCKS", blocks)
         np.testing.assert_array_equal(D.max_pool2d_backward(grad, x, out, *windows), wanted)
     assert ranges == [3, 20]

@@ -1,4 +1,4 @@
-"""Max and average pooling and their gradients. `overlapping_pooling` has templates for usual windows."""
+"""Max and average pooling and their gradients, by kernels that are chosen here; see also `pooling_by_vectors`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_width
-from burnpy_numpy.kernels.overlapping_pooling import (
+from burnpy_numpy.kernels.pooling_by_vectors import (
     Gradient,
     Windows,
     tiled_avg_pool,

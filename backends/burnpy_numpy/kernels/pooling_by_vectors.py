@@ -1,4 +1,4 @@
-"""Pooling over windows that touch, and the gradient of max pooling over windows that may overlap and reach beyond x.
+"""Pooling by vectors of neighbouring windows: those that touch, and the gradient of max pooling of any windows.
 
 Where windows touch, the stride is the size of a window, and there is no padding and no dilation; a vector holds one
 element of each of several windows in a row.
