@@ -136,6 +136,13 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     refused("no graph with outputs", tmp_path / "a.onnx")
     (tmp_path / "a.onnx").write_bytes(b"hello world" * 100)
     refused("no ONNX file or is damaged", tmp_path / "a.onnx")
+    add, sparse = [node("Add", ["x", "w"], ["y"])], package().SparseTensorProto(dims=[2, 3])
+    for number, why in ((1, "cannot reshape array of size 2"), (99, "it has the data type 99")):
+        damaged = package().TensorProto(name="w", data_type=number, dims=[2, 3], raw_data=bytes(8))
+        refused(f"w is damaged: {why}", saved(tmp_path / "a.onnx", add, initializer=[damaged]))
+    sparse.values.CopyFrom(package().numpy_helper.from_array(np.ones(1, np.float32), "w"))
+    sparse.indices.CopyFrom(package().numpy_helper.from_array(np.array([1, 2])))
+    refused("w has 1 values at 2 indices", saved(tmp_path / "a.onnx", add, sparse_initializer=[sparse]))
 
 
 def test_data_outside_of_the_folder_is_refused(tmp_path: Path) -> None:
@@ -193,6 +200,24 @@ def test_what_does_not_exist_is_named_before_anything_is_computed(tmp_path: Path
     refused(r"the input 'nowhere' of Add \(y\) does not exist", saved(path, [node("Add", ["x", "nowhere"], ["y"])]))
     refused(r"Add \(y\) lacks an input: it needs 2", saved(path, [node("Add", ["x"], ["y"])]))
     refused("the output 'y' does not exist", saved(path, [node("Relu", ["x"], ["z"])]))
+    refused("2 nodes compute 'y'", saved(path, [node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["y"])]))
+
+
+def test_attributes_are_what_operators_take(tmp_path: Path) -> None:
+    """Those without a default are there, and their types and texts are known, before anything is computed."""
+    path = tmp_path / "model.onnx"
+    refused(r"Concat \(y\) lacks the attribute axis", saved(path, [node("Concat", ["x", "x"], ["y"])]))
+    refused(r"Softmax \(y\) has axis=1.5, expected int", saved(path, [node("Softmax", ["x"], ["y"], axis=1.5)]))
+    refused(r"has perm=\('a',\), expected tuple\[int", saved(path, [node("Transpose", ["x"], ["y"], perm=["a"])]))
+    blocks = node("DepthToSpace", ["x"], ["y"], mode="RCD", blocksize=2)
+    refused(r"has mode='RCD', expected one of \['DCR', 'CRD'\]", saved(path, [blocks]))
+    pool = node("MaxPool", ["x"], ["y"], auto_pad="SAME", kernel_shape=[2])
+    refused(r"has auto_pad='SAME', expected one of \['NOTSET', ", saved(path, [pool]))
+    whole = onnx.load(saved(path, [node("MaxPool", ["x"], ["y"], auto_pad="", kernel_shape=[2])]), NumPy)
+    assert whole(floats(1, 2, 4)).shape == (1, 2, 3)
+    v, u, w = (package().helper.make_tensor_value_info(name, 1, None) for name in "vuw")
+    step = package().helper.make_graph([node("Neg", ["v"], ["w"])], "step", [v, u], [w])
+    refused("has a body of 2 inputs, expected 3", saved(path, [node("Loop", ["", "", "x"], ["y"], body=step)]))
 
 
 def test_damaged_files_end_in_a_sentence(tmp_path: Path) -> None:

@@ -1,17 +1,14 @@
-"""`read`: the graph of an ONNX file, read with bounds and checked before anything is computed.
-
-A file is a message of Protocol Buffers, and its parser holds a copy of all of it. So the data of large tensors stays in
-the file: `without_raw_data` copies the fields around it alone, and the tensors refer to their places in the file, as
-those with external data do.
-"""
+"""`read`: the graph of an ONNX file, read with bounds and checked before anything is computed."""
 
 from __future__ import annotations
 
 import json
 import math
-import mmap
 import os
-from collections.abc import Iterator, Mapping
+import re
+from ast import literal_eval
+from collections import Counter
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
@@ -20,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import dtype_of
-from burnpy.backend.errors import LoadingError, path_shown
+from burnpy.backend.errors import LoadingError, counted, path_shown
 from burnpy.backend.lazy import needed
 from burnpy.interop.onnx.operators.control_flow import Graph, GraphNode, in_order, set_defaults
 from burnpy.interop.onnx.operators.elementwise import PRODUCTS
-from burnpy.interop.onnx.operators.table import DTYPES, NARROW_BITS, OPERATORS, Bound, is_float, snake, tensor
+from burnpy.interop.onnx.operators.table import DTYPES, NARROW_BITS, OPERATORS, Bound, is_float, tensor
 from burnpy.interop.onnx.patterns import folded, joined, padded, placed, read_as_numbers, with_ints
+from burnpy.interop.onnx.raw_data import ITSELF, without_raw_data
 from burnpy.tensor.tensor import Tensor
 
 UNREAD = {"Sequence": "sequences", "Optional": "optional values", "String": "strings", "SVM": "support vectors"}
@@ -38,6 +36,9 @@ BUFFERS = "burnpy.buffers"
 
 DEEPEST, MOST = 32, 10**6
 """The depth of nested graphs and the number of nodes up to which files are read."""
+
+OLD_SCAN = 9
+"""The opset from which Scan has no lengths of sequences."""
 
 MODULES = (
     *("attention", "control_flow", "elementwise", "products", "quantization"),
@@ -105,7 +106,7 @@ def _opset(onnx: Any, proto: Any, shown: str) -> int:
             f"load() cannot read {shown}: it has ONNX's operator {own}, and says the opset of {others} alone"
         )
     opset = max(versions, default=0) or (newest if any(entry.domain for entry in proto.opset_import) else 0)
-    if not opset:
+    if opset < 1:
         raise LoadingError(f"load() cannot read {shown}: it does not say which opset its operators are of")
     if opset > newest:
         raise LoadingError(
@@ -172,12 +173,13 @@ class _Reader:
             self.types[entry.name] = entry.data_type
         for entry in proto.sparse_initializer:
             self._hold(entry.values.name, self._dense(entry), names)
-        nodes = []
+        nodes, made = [], Counter([name for node in proto.node for name in node.output if name])
+        self.wrong += [f"{count} nodes compute {name!r}" for name, count in made.items() if count > 1]
         for node in in_order(proto.node):
             if node.op_type == "Constant" and node.domain in DOMAINS and len(node.output) == 1:
                 self._constant(node, names)
             else:
-                nodes.append(self._node(node, names, depth))
+                nodes.append(self._node(node, names, made, depth))
                 names |= {name: name for name in node.output}
         self.wrong += [f"the output {name!r} does not exist" for name in outputs if name not in names]
         declared = tuple([self._declared(value) for value in proto.output])
@@ -216,7 +218,8 @@ class _Reader:
         if self.is_ours or array.size < 2 or not (is_float(array.dtype) and bool(np.isfinite(array).all())):
             self.computed.add(new)
 
-    def _node(self, proto: Any, names: Mapping[str, str], depth: int) -> GraphNode:
+    def _node(self, proto: Any, names: Mapping[str, str], later: Container[str], depth: int) -> GraphNode:
+        """Return a node of a graph that also has values ``later``."""
         self.count += 1
         if self.count > MOST:
             raise LoadingError(f"load() cannot read {self.shown}: it has more than {MOST} nodes")
@@ -232,7 +235,10 @@ class _Reader:
             )
             self.wrong.append(f"the operator {where}{domain} is {reason}" + (f" (there is {near[0]})" if near else ""))
             return GraphNode(kind, proto.name, (), (), {}, None)
-        self.wrong += [f"the input {n!r} of {where} does not exist" for n in proto.input if n and n not in names]
+        for name in proto.input:
+            if name and name not in names:
+                why = "depends on the node's result" if name in later else "does not exist"
+                self.wrong.append(f"the input {name!r} of {where} {why}")
         if len(proto.input) > len(found.inputs) and not found.variadic:
             self.wrong.append(f"{where} has {len(proto.input)} inputs, and at most {len(found.inputs)} are known")
         given = zip(proto.input, found.inputs[: found.needs], strict=False)
@@ -245,17 +251,27 @@ class _Reader:
                 if not (entry.name == "consumed_inputs" or entry.name.startswith("_")):
                     self.wrong.append(f"{where} has the attribute {entry.name}, which is unknown")
                 continue
-            attributes[name] = self._attribute(entry, names, depth)
+            value = attributes[name] = self._attribute(entry, names, depth)
+            if isinstance(value, str) and not value and found.attributes[name]:  # the default
+                del attributes[name]
+            elif not _fits(value, found.attributes[name]):
+                expected = found.attributes[name].replace("Literal[", "one of [")
+                self.wrong.append(f"{where} has {entry.name}={value!r}, expected {expected}")
+        self.wrong += [f"{where} lacks the attribute {name}" for name in sorted(found.required - attributes.keys())]
         types = tuple([self.types.get(name, 0) for name in proto.input])
         for name, value in (("kind", kind), ("opset", self.opset), ("outputs", len(proto.output)), ("types", types)):
             if name in found.attributes:
                 attributes.setdefault(name, value)
         if kind == "Cast":
             self.types.update(dict.fromkeys(proto.output, attributes.get("to", 0)))
-        nested = any(isinstance(value, Graph) for value in attributes.values())
+        bodies = {name: value for name, value in attributes.items() if isinstance(value, Graph)}
+        takes = {"If": 0, "Loop": max(2, len(proto.input)), "Scan": len(proto.input)}.get(kind)
+        for name, body in bodies.items() if takes is not None and self.opset >= OLD_SCAN else ():
+            if (count := len(body.inputs)) != takes:
+                self.wrong.append(f"{where} has a {name} of {counted(count, 'input')}, expected {takes}")
         inputs = tuple([names.get(name, name) for name in proto.input])
         return GraphNode(
-            kind, proto.name, inputs, tuple(proto.output), attributes, None if nested else Bound(kind, attributes)
+            kind, proto.name, inputs, tuple(proto.output), attributes, None if bodies else Bound(kind, attributes)
         )
 
     def _attribute(self, proto: Any, names: Mapping[str, str], depth: int) -> Any:
@@ -270,6 +286,17 @@ class _Reader:
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
     def _array(self, proto: Any) -> Any:
+        """Return a tensor of the file as an array."""
+        try:
+            return self._data(proto)
+        except LoadingError:
+            raise
+        except Exception as error:
+            name, kinds = proto.name or "a tensor", self.onnx.TensorProto.DataType.values()
+            why = _first_line(error) if proto.data_type in kinds[1:] else f"it has the data type {proto.data_type}"
+            raise LoadingError(f"load() cannot read {self.shown}: {name} is damaged: {why}") from None
+
+    def _data(self, proto: Any) -> Any:
         """Return a tensor of the file as an array, with data from other files in the same folder."""
         if proto.data_location == self.onnx.TensorProto.EXTERNAL:
             entries = {entry.key: entry.value for entry in proto.external_data}
@@ -292,6 +319,9 @@ class _Reader:
     def _dense(self, proto: Any) -> Any:
         """Return a sparse tensor of the file as an array."""
         values, indices, shape = self._array(proto.values), self._array(proto.indices), tuple(proto.dims)
+        if len(indices) != values.size:
+            counts = f"{values.size} values at {len(indices)} indices"
+            raise LoadingError(f"load() cannot read {self.shown}: {proto.values.name} has {counts}")
         out = np.zeros(math.prod(shape), values.dtype)
         flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
         if flat.size and not 0 <= flat.min() <= flat.max() < out.size:
@@ -323,26 +353,24 @@ class _Reader:
         return np.frombuffer(data, dtype).reshape(shape)
 
 
-LARGE = 1 << 12
-"""The size in bytes from which data stays in the file."""
+def snake(name: str) -> str:
+    """Return the name of a parameter for an attribute.
 
-ITSELF = ""
-"""The location of data in the file itself."""
+    >>> snake("transA"), snake("kernel_shape")
+    ('trans_a', 'kernel_shape')
+    """
+    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower()
 
-_MESSAGES: dict[str, dict[int, str]] = {
-    "model": {7: "graph", 25: "function"},
-    "graph": {1: "node", 5: "tensor"},
-    "function": {7: "node"},
-    "node": {5: "attribute"},
-    "attribute": {5: "tensor", 6: "graph"},
-}
-"""The fields of messages that hold tensors, or messages with tensors: from onnx.proto."""
 
-_DIMS, _DATA_TYPE, _RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 1, 2, 9, 13, 14
-"""The fields of a TensorProto."""
-
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-"""The types of fields."""
+def _fits(value: Any, annotation: str) -> bool:
+    """Return whether the value of an attribute is what a parameter takes; True for annotations that are no types."""
+    kind = annotation.partition(" | ")[0]
+    if kind.startswith("Literal["):
+        return value in literal_eval(f"({kind[8:-1]},)")
+    if kind.startswith("tuple["):
+        return isinstance(value, tuple) and all(_fits(x, kind[6:].partition(",")[0]) for x in value)
+    kinds: dict[str, Any] = {"int": int, "float": (float, int), "str": str, "Graph": Graph}
+    return kind not in kinds or isinstance(value, kinds[kind])
 
 
 def _fixed_inputs(node: GraphNode, arrays: Mapping[str, Any]) -> list[str]:
@@ -353,98 +381,3 @@ def _fixed_inputs(node: GraphNode, arrays: Mapping[str, Any]) -> list[str]:
         return list(node.inputs[1:])
     pairs = zip(node.inputs, OPERATORS[node.kind].inputs, strict=False)
     return [name for name, (parameter, _) in pairs if parameter.endswith(("_scale", "scales"))]
-
-
-def without_raw_data(path: str | os.PathLike[str]) -> bytes:
-    """Return the bytes of a file whose large tensors refer to their data in the file; all of it if it is damaged."""
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size < LARGE:
-            return file.read()
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            try:
-                return b"".join(_message(data, "model", 0, len(data)))
-            except (IndexError, ValueError):
-                return bytes(data)
-
-
-def _message(data: Any, kind: str, start: int, stop: int) -> Iterator[bytes]:
-    """Yield the parts of a message."""
-    inner, kept = _MESSAGES[kind], start
-    for number, wire, begin, first, last in _fields(data, start, stop):
-        if wire != _BYTES or number not in inner or last - first < LARGE:
-            continue
-        own = inner[number]
-        part = _tensor(data, first, last) if own == "tensor" else b"".join(_message(data, own, first, last))
-        yield data[kept:begin]
-        yield _bytes_field(number, part)
-        kept = last
-    yield data[kept:stop]
-
-
-def _tensor(data: Any, start: int, stop: int) -> bytes:
-    """Return a tensor without its raw data, if its dtype and shape tell how much there is."""
-    dims, number, place, others = list[int](), 0, (0, 0), list[bytes]()
-    for field, wire, begin, first, last in _fields(data, start, stop):
-        if field == _RAW_DATA and wire == _BYTES:
-            place = first, last
-            continue
-        others.append(data[begin:last])
-        if field == _DIMS:
-            at = first
-            while at < last:
-                size, at = _varint(data, at)
-                dims.append(size)
-        elif field == _DATA_TYPE and wire == _VARINT:
-            number = _varint(data, first)[0]
-        elif field in (_EXTERNAL_DATA, _DATA_LOCATION):
-            return bytes(data[start:stop])
-    size = math.prod(dims) * dtype_of(DTYPES[number]).itemsize if number in DTYPES else -1
-    if size != place[1] - place[0] or size < LARGE:
-        return bytes(data[start:stop])
-    entries = [("location", ITSELF), ("offset", str(place[0])), ("length", str(size))]
-    for key, value in entries:
-        entry = _bytes_field(1, key.encode()) + _bytes_field(2, value.encode())
-        others.append(_bytes_field(_EXTERNAL_DATA, entry))
-    return b"".join([*others, bytes([_DATA_LOCATION << 3 | _VARINT, 1])])
-
-
-def _fields(data: Any, start: int, stop: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield the fields of a message: their numbers and types, where they begin, and where their values do and end."""
-    at = start
-    while at < stop:
-        begin = at
-        tag, at = _varint(data, at)
-        wire = tag & 7
-        if wire == _BYTES:
-            length, at = _varint(data, at)
-        elif wire == _VARINT:
-            length = _varint(data, at)[1] - at
-        elif wire in (_FIXED64, _FIXED32):
-            length = 8 if wire == _FIXED64 else 4
-        else:
-            raise ValueError("a group, which ONNX does not have")
-        if at + length > stop:
-            raise ValueError("a field that is longer than its message")
-        yield tag >> 3, wire, begin, at, at + length
-        at += length
-
-
-def _varint(data: Any, at: int) -> tuple[int, int]:
-    """Return a number, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-
-
-def _bytes_field(number: int, value: bytes) -> bytes:
-    """Return a field of bytes."""
-    return _written(number << 3 | _BYTES) + _written(len(value)) + value
-
-
-def _written(n: int) -> bytes:
-    """Return the bytes of a number; see `_varint`."""
-    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + _written(n >> 7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 from burnpy.backend.dtypes import int32, int64
 from burnpy.backend.errors import LoadingError
@@ -254,7 +254,7 @@ def isinf(x: Value, *, detect_positive: int = 1, detect_negative: int = 1) -> Va
 
 
 @operator("BitShift")
-def bit_shift(x: Value, y: Value, *, direction: str) -> Value:
+def bit_shift(x: Value, y: Value, *, direction: Literal["LEFT", "RIGHT"]) -> Value:
     """Shift the bits of x by y places."""
     return x << y if direction == "LEFT" else x >> y
 

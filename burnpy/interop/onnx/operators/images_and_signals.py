@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +109,7 @@ def weights(
 
 
 @operator("Upsample")
-def upsample(x: Value, scales: Numbers = (), *, mode: str = "nearest") -> Value:
+def upsample(x: Value, scales: Numbers = (), *, mode: Literal["nearest", "linear"] = "nearest") -> Value:
     """Resize by scales, as ONNX did before opset 10."""
     return resize(
         x, None, scales, coordinate_transformation_mode="asymmetric", mode=mode, nearest_mode="floor", opset=13
@@ -129,9 +129,9 @@ def resize(
     cubic_coeff_a: float = -0.75,
     exclude_outside: int = 0,
     extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
+    keep_aspect_ratio_policy: Literal["stretch", "not_larger", "not_smaller"] = "stretch",
+    mode: Literal["nearest", "linear", "cubic"] = "nearest",
+    nearest_mode: Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"] = "round_prefer_floor",
     opset: int,
 ) -> Value:
     """Resize along axes, one after another; the last one first, whose elements lie together."""
@@ -217,8 +217,8 @@ def roi_align(
     rois: Value,
     batch: Value,
     *,
-    coordinate_transformation_mode: str | None = None,
-    mode: str = "avg",
+    coordinate_transformation_mode: Literal["half_pixel", "output_half_pixel"] | None = None,
+    mode: Literal["avg", "max"] = "avg",
     output_height: int = 1,
     output_width: int = 1,
     sampling_ratio: int = 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -104,7 +104,7 @@ def fused_gemm(
 class WindowSettings(TypedDict, total=False):
     """The attributes of windows."""
 
-    auto_pad: str
+    auto_pad: Literal["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]
     dilations: Sizes
     kernel_shape: Sizes
     pads: Sizes

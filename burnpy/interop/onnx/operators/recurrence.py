@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from burnpy.tensor.joining import cat, stack, where
 DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 """The activations of one direction."""
 
-
 GATES = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}
 """The place among ONNX's gates of each of burnpy's."""
 
@@ -44,7 +43,7 @@ class RecurrentSettings(TypedDict, total=False):
     activation_beta: tuple[float, ...]
     activations: tuple[str, ...]
     clip: float
-    direction: str
+    direction: Literal["forward", "reverse", "bidirectional"]
     hidden_size: int
     input_forget: int
     layout: int
@@ -282,8 +281,7 @@ def linear_attention(
         state = state + key.unsqueeze(-1) * value.unsqueeze(2)
         read = state.repeat_interleave(q_num_heads // kv_num_heads, dim=1)
         outs.append((queries[:, :, t].unsqueeze(2) @ read).squeeze(2) * factor)
-    out = stack(outs, dim=1).reshape(n, steps, -1)
-    return cast(out, dtype), cast(state, kept)
+    return cast(stack(outs, dim=1).reshape(n, steps, -1), dtype), cast(state, kept)
 
 
 @operator("DynamicQuantizeLSTM", domain=MICROSOFT)
@@ -328,7 +326,9 @@ def reverse_sequence(x: Value, lengths: Value, *, batch_axis: int = 1, time_axis
 
 
 @operator("TensorScatter")
-def tensor_scatter(cache: Value, update: Value, starts: Value = None, *, axis: int = -2, mode: str = "linear") -> Value:
+def tensor_scatter(
+    cache: Value, update: Value, starts: Value = None, *, axis: int = -2, mode: Literal["linear", "circular"] = "linear"
+) -> Value:
     """Write an update into a cache, at a start for each member of the batch."""
     dim = axis % cache.ndim
     moved, part = cache.movedim(dim, 1), update.movedim(dim, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -166,7 +166,7 @@ def nll_loss(
     *,
     kind: str,
     ignore_index: int | None = None,
-    reduction: str = "mean",
+    reduction: Literal["mean", "sum", "none"] = "mean",
     outputs: int = 1,
 ) -> Any:
     """Return the weighted negative log probability of the targets, and the log probabilities too."""

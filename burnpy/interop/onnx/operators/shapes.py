@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -212,7 +212,7 @@ def center_crop_pad(x: Value, shape: Ints, *, axes: tuple[int, ...] | None = Non
 
 
 @operator("DepthToSpace")
-def depth_to_space(x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+def depth_to_space(x: Value, *, blocksize: int, mode: Literal["DCR", "CRD"] = "DCR") -> Value:
     """Move blocks of channels to squares of pixels."""
     if mode == "CRD":
         return functional.pixel_shuffle(x, blocksize)
@@ -221,7 +221,7 @@ def depth_to_space(x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
 
 
 @operator("SpaceToDepth")
-def space_to_depth(x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+def space_to_depth(x: Value, *, blocksize: int, mode: Literal["DCR", "CRD"] = "DCR") -> Value:
     """Move squares of pixels to blocks of channels."""
     (n, c, h, w), b = x.shape, blocksize
     order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)

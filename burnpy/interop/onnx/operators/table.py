@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache, reduce
 from importlib import import_module
 from types import FunctionType
@@ -56,7 +55,8 @@ class Operator(NamedTuple):
     function: Callable[..., Any]
     inputs: tuple[tuple[str, str], ...]  #: the names and annotations of its inputs
     variadic: bool  #: whether it takes any number of inputs
-    attributes: frozenset[str]  #: also those that are inputs of newer opsets
+    attributes: Mapping[str, str]  #: their annotations by name; also those that are inputs of newer opsets
+    required: frozenset[str]  #: the attributes without a default
     needs: int  #: the number of inputs without a default
 
 
@@ -68,6 +68,10 @@ WHOLE: dict[str, Callable[..., Any]] = {}
 
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's own operators, which have it before their names in `OPERATORS`."""
+
+
+GIVEN = frozenset(("kind", "opset", "outputs", "types"))
+"""The keyword parameters of functions that the reader gives."""
 
 
 def operator(*names: str, domain: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -83,32 +87,26 @@ def operator(*names: str, domain: str = "") -> Callable[[Callable[..., Any]], Ca
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         parameters = signature(function).parameters.values()
         positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-        attributes = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-        attributes += [p.name for p in positional if p.default is not p.empty]
+        named = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+        older = [p for p in positional if p.default is not p.empty]
+        attributes = {p.name: str(p.annotation) for p in (*named, *older)}
         for p in parameters:
             if p.kind is p.VAR_KEYWORD:
                 shared = str(p.annotation).removeprefix("Unpack[").removesuffix("]")
-                attributes += function.__globals__[shared].__optional_keys__
+                hints = function.__globals__[shared].__annotations__
+                attributes |= {name: hint.__forward_arg__ for name, hint in hints.items()}
         found = Operator(
             function,
             tuple([(p.name, str(p.annotation)) for p in positional]),
             any(p.kind is p.VAR_POSITIONAL for p in parameters),
-            frozenset(attributes),
+            attributes,
+            frozenset([p.name for p in named if p.default is p.empty]) - GIVEN,
             sum(p.default is p.empty for p in positional),
         )
         OPERATORS.update({f"{domain}.{name}" if domain else name: found for name in names})
         return function
 
     return add
-
-
-def snake(name: str) -> str:
-    """Return the name of a parameter for an attribute.
-
-    >>> snake("transA"), snake("kernel_shape")
-    ('trans_a', 'kernel_shape')
-    """
-    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower()
 
 
 class Bound:
