@@ -88,6 +88,9 @@ class NumPyNormalization(ArrayBackend):
                 return grad_x.reshape(x.shape), grad_weight.reshape(weight.shape)
         return super().rms_norm_backward(grad, x, weight, dims, eps)
 
+    def _overflowed(self, squares: Any) -> bool:
+        return squares.size > 0 and not _finite(squares)
+
     def _normalize(self, x: Any, weight: Any, bias: Any, dims: Dims, eps: float) -> tuple[Any, Any, Any]:
         if x.size >= LEAST and x.ndim > 2 and (kernels := family_kernels("normalization")):
             results: tuple[Any, Any, Any] | None = kernels.group_normalize(x, weight, bias, dims, eps)

@@ -223,6 +223,8 @@ TRANSPOSED = 1 << 13
 
 def contiguous(x: Any) -> Any:
     """Return an array whose elements lie side by side in order: x itself, or a copy."""
+    if x.flags.c_contiguous and x.ndim:  # of no dimension a copy has one
+        return x
     x = untransposed(x)
     if x.dtype.kind == "V" and x.itemsize == 2:  # bfloat16, which NumPy copies one by one
         return np.ascontiguousarray(x.view(np.int16)).view(x.dtype)
