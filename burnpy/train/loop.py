@@ -171,9 +171,7 @@ class Loop:
     def _latest(self) -> Path | None:
         folders = [callback for callback in self.callbacks.values() if isinstance(callback, Checkpoints)]
         if not folders and self.limit is None:
-            raise ArgumentError(
-                'fit() got resume="auto" and no Checkpoints among the callbacks; add one, whose folder is searched'
-            )
+            raise ArgumentError('fit() got resume="auto", which needs Checkpoints among the callbacks')
         return next((path for callback in folders if (path := callback.latest())), None)
 
     def events(self, interrupts: Interrupts, resumed: Path | None) -> Generator[Event[Any], None, None]:

@@ -63,7 +63,7 @@ def test_what_differs_is_named(tmp_path: Path) -> None:
     trained = learner(callbacks=[Checkpoints(tmp_path)])
     with pytest.raises(ArgumentError, match="batches was 4 and is 2, batch_size was 16 and is 25"):
         trained.fit(net(), Batches(25), valid_batches(), epochs=3, resume="auto")
-    with pytest.raises(ArgumentError, match="no Checkpoints among the callbacks"):
+    with pytest.raises(ArgumentError, match="needs Checkpoints among the callbacks"):
         learner().fit(net(), Batches(), valid_batches(), epochs=3, resume="auto")
     with pytest.raises(BurnpyError, match="there is no file"):
         run(tmp_path, resume=tmp_path / "nothing.safetensors")
