@@ -68,7 +68,7 @@ class NumPyIndexing(ArrayBackend):
         return self._call(_gather, x, dim, index)
 
     def nonzero(self, x: Any) -> Any:
-        """Return the array of which NumPy returns the columns, without a copy."""
+        """Return the array whose columns NumPy returns, without a copy."""
         if x.ndim:
             first = self._call(x.nonzero)[0]
             places = first.base

@@ -130,7 +130,7 @@ class BlockedConvolution:
             value for each channel.
         where: stride, padding and dilation.
         backward: whether to compute the gradient of the input.
-        epilogue: the parameters of what follows.
+        epilogue: the parameters of the epilogue, the operations that follow.
     """
 
     def __init__(
