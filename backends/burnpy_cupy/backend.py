@@ -38,8 +38,8 @@ from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyActivation, CuPyArithme
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
 from burnpy_cupy.kernels.programs import kernels_enabled
 from burnpy_cupy.kernels.random import RANDOM, CuPyRandom
-from burnpy_cupy.kernels.recurrence import CuPyRecurrence
-from burnpy_cupy.kernels.recurrence_kernels import PERSISTENT, RECURRENCE
+from burnpy_cupy.kernels.recurrent import CuPyRecurrent
+from burnpy_cupy.kernels.recurrent_kernels import PERSISTENT, RECURRENCE
 from burnpy_cupy.kernels.reduction import CuPyReduction
 from burnpy_cupy.kernels.scans import CuPyScans
 from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
@@ -67,7 +67,7 @@ class CuPy(
     CuPyPooling,
     CuPyQuantization,
     CuPyRandom,
-    CuPyRecurrence,
+    CuPyRecurrent,
     CuPyReduction,
     CuPyScans,
     CuPyShape,

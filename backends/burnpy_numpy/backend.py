@@ -30,7 +30,7 @@ from burnpy_numpy.ordering import NumPyOrdering
 from burnpy_numpy.pointwise import NumPyPointwise, fast_methods
 from burnpy_numpy.pooling import NumPyPooling
 from burnpy_numpy.programs import NumPyForeach, NumPyPrograms
-from burnpy_numpy.recurrence import NumPyRecurrence
+from burnpy_numpy.recurrent import NumPyRecurrent
 from burnpy_numpy.reduction import NumPyReduction
 from burnpy_numpy.resampling import NumPyResampling
 from burnpy_numpy.scans import NumPyScans
@@ -60,7 +60,7 @@ class NumPy(
     NumPyPrograms,
     NumPyQuantization,
     NumPyRandom,
-    NumPyRecurrence,
+    NumPyRecurrent,
     NumPyReduction,
     NumPyResampling,
     NumPyScans,

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _MIN_CHANNELS = 12
 """The least number of channels for which this is faster."""
-_COLUMNS = 1 << 19 if COUNT == 1 else 1 << 21
+_COLUMN_BYTES = 1 << 19 if COUNT == 1 else 1 << 21
 """The size of a block's columns in bytes; `cpu_threads.BLOCK` explains why it is larger with several threads."""
-_FEW_WINDOWS = 32
+_MAX_FEW_WINDOWS = 32
 """The number of windows that are few."""
 FEW_PRODUCTS = 1 << 21, 1 << 16
 """The numbers of products up to which the weight stays as it lies: with few windows, and with more."""
@@ -154,7 +154,7 @@ def fits(x: Any, groups: int) -> bool:
 def has_few_windows(x: Any, weight: Any, where: tuple[Pair, Pair, Pair], groups: int) -> bool:
     """Return whether a convolution has so few windows that a weight is not laid out anew for it."""
     windows = len(x) * math.prod(window_counts(x.shape, weight.shape[2:], *where))
-    most = FEW_PRODUCTS[windows > _FEW_WINDOWS]
+    most = FEW_PRODUCTS[windows > _MAX_FEW_WINDOWS]
     usual = groups == 1 and (x.dtype is float32 or x.dtype is float64) and weight.dtype is x.dtype
     return usual and 0 < windows * weight.size <= most
 
@@ -186,7 +186,7 @@ class Windows:
         self.positions = self.counts[0] * self.counts[1]
         self.length = self.channels * size[0] * size[1]
         whole = padded_shape(shape, size, stride, padding, dilation, self.counts)[2:]
-        self.block = max(1, min(members, _COLUMNS // max(1, self.length * self.positions * dtype.itemsize)))
+        self.block = max(1, min(members, _COLUMN_BYTES // max(1, self.length * self.positions * dtype.itemsize)))
         self.padded = np.zeros((self.block, *whole, self.channels), dtype)
         self.inside = self.padded[:, padding[0] : padding[0] + shape[2], padding[1] : padding[1] + shape[3]]
         step = dtype.itemsize  # not .strides, which are arbitrary in dimensions of size 1

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 Work: TypeAlias = Callable[[int, int], None]
 
-_MANY = 8
+_MAX_DEFAULT_THREADS = 8
+"""The most threads unless BURNPY_NUM_THREADS asks for more."""
 _VARIABLES = ("BURNPY_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 _RANKS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 """The variables in which Open MPI and MPICH tell the number of processes that they started on this host."""
@@ -48,13 +49,13 @@ def asked_for(environment: Mapping[str, str]) -> int:
     for name in _VARIABLES:
         first = environment.get(name, "").split(",")[0].strip()  # OpenMP takes one number for each level
         if first.isdecimal() and int(first):
-            return int(first) if name == _VARIABLES[0] else min(int(first), _MANY)
+            return int(first) if name == _VARIABLES[0] else min(int(first), _MAX_DEFAULT_THREADS)
     processors = os.cpu_count() or 1
     share = max(1, processors // ranks_here(environment))
     try:
-        return min(len(os.sched_getaffinity(0)), share, _MANY)
+        return min(len(os.sched_getaffinity(0)), share, _MAX_DEFAULT_THREADS)
     except AttributeError:  # macOS, Windows
-        return min(share, _MANY)
+        return min(share, _MAX_DEFAULT_THREADS)
 
 
 def ranks_here(environment: Mapping[str, str]) -> int:
@@ -82,7 +83,7 @@ BLOCK = 1 << 16 if COUNT == 1 else 1 << 17
 """The number of elements to compute with at a time, so that intermediate results stay in the cache. Threads contend for
 the interpreter's lock between calls of NumPy, so several threads need longer calls, and larger blocks, to gain."""
 
-_MOST = 1 << 10
+_MAX_THREADS = 1 << 10
 """The maximum number of threads."""
 LEAST = 1 << 17
 """The minimum number of elements of a part."""
@@ -122,7 +123,7 @@ def shared(work: Work, size: int, each: float = 1, *, products: bool = False) ->
 
 def part_count(size: int, each: float) -> int:
     """Return the number of parts that threads divide a range into, see `shared`; 1 or less if one thread does it."""
-    return min(COUNT, size, int(size * each) // LEAST, _MOST)
+    return min(COUNT, size, int(size * each) // LEAST, _MAX_THREADS)
 
 
 def alone(wanted: bool) -> AbstractContextManager[None]:
@@ -290,7 +291,7 @@ def _ready(count: int) -> Sequence[_Worker]:
 
 
 GATE, EVENT, FIRST_EVENT = 1, 3, 4
-RANGES, RANGE_WORDS = FIRST_EVENT + _MOST, 8
+RANGES, RANGE_WORDS = FIRST_EVENT + _MAX_THREADS, 8
 """Places among the words of a thread pool; a range has a line of the cache for itself."""
 
 
@@ -303,7 +304,7 @@ class ThreadPool:
 
     def __init__(self, share: Entry, serve: Entry) -> None:
         self.share, self._serve = share, serve
-        self.words = np.zeros(RANGES + RANGE_WORDS * _MOST, np.int64)
+        self.words = np.zeros(RANGES + RANGE_WORDS * _MAX_THREADS, np.int64)
         self._event = _Event()
         self.words[GATE], self.words[EVENT] = 1, self._event.address
 

@@ -17,7 +17,7 @@ from burnpy_numpy.kernels.kernel import family_kernels
 
 MANY_FRAMED = 1 << 15
 """The least number of elements of all frames for which a kernel computes their spectra; each size of frames has one."""
-_BLOCK = COUNT << 17
+_BLOCK_ELEMENTS = COUNT << 17
 """The number of elements of frames that are multiplied and transformed at a time."""
 _NAMES = ("fft", "ifft", "fftn", "ifftn", "rfft", "rfftn", "irfft", "irfftn")
 
@@ -54,7 +54,7 @@ class NumPyFourier(ArrayBackend):
             spectra = self._call(kernels.spectra_of_frames, x, window, step, factor)
             if spectra is not None:
                 return spectra
-        if elements < _BLOCK:
+        if elements < _BLOCK_ELEMENTS:
             return super().frame_spectra(x, window, step, norm)
         frames = self.frames(x, size, step)
         out: Any = np.empty((*frames.shape[:-1], size // 2 + 1), complex_dtype(x.dtype))
@@ -66,7 +66,7 @@ def _transform_blocks(frames: Any, window: Any, norm: str, out: Any) -> None:
     """Write half the spectra of frames (…, count, size), times the window, to ``out``."""
     *batch, count, size = frames.shape
     library: Any = _scipy() or np
-    rows = max(_BLOCK // size, 1)
+    rows = max(_BLOCK_ELEMENTS // size, 1)
     weighted = np.empty((min(rows, count), size), window.dtype)
     for index in np.ndindex(*batch):
         for start in range(0, count, rows):

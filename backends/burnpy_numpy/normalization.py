@@ -23,9 +23,9 @@ from burnpy_numpy.reduction import row
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.launch import Kernel
 
-_CACHED = 1 << 18
+_MIN_UNCACHED = 1 << 18
 """The number of elements from which matrices, with their transposes, do not fit in the cache."""
-_LONG = 8192
+_MAX_GROUP = 8192
 """The longest group: longer sums would be less accurate than NumPy's pairwise summation."""
 
 _einsum: Any = np.einsum
@@ -118,7 +118,7 @@ def _kernel_of_columns(name: str, eps: float, *xs: Any) -> Kernel | None:
     """Return the kernel for columns of matrices, which are rows of their transposes; None for large or other arrays."""
     x, dtype = xs[0], xs[0].dtype
     columns = x.shape[-1]
-    if x.ndim != 2 or not LEAST <= x.size < _CACHED or not (dtype is float32 or dtype is float64):
+    if x.ndim != 2 or not LEAST <= x.size < _MIN_UNCACHED or not (dtype is float32 or dtype is float64):
         return None
     if any(other.dtype is not dtype or other.shape not in (x.shape, (columns,), (1, columns)) for other in xs):
         return None
@@ -139,7 +139,7 @@ def are_channels(x: Any, weight: Any, dims: Dims) -> bool:
     return (
         dims == (0, *range(2, x.ndim))
         and weight.shape == (x.shape[1], *(1,) * (x.ndim - 2))
-        and 8 <= math.prod(x.shape[2:]) <= _LONG
+        and 8 <= math.prod(x.shape[2:]) <= _MAX_GROUP
     )
 
 

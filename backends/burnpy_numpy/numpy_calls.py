@@ -47,7 +47,7 @@ def direct(function: Any) -> Any:
     return getattr(function, "_implementation", function)
 
 
-_LIMIT = 512
+_MAX_NUMBERS = 512
 known: dict[DType, dict[complex | str, Any]] = {}
 """The cached numbers, by dtype. Zeros have their strings as keys: 0.0 and -0.0 are equal but distinct numbers."""
 
@@ -74,7 +74,7 @@ def constant(y: Any, dtype: DType) -> Any:
         return array
     array.flags.writeable = False  # shared by all callers
     numbers = known.setdefault(dtype, {})
-    if len(numbers) >= _LIMIT:
+    if len(numbers) >= _MAX_NUMBERS:
         numbers.clear()
     if y == y:  # a NaN would be found by identity only, so each would be added
         numbers[y or str(y)] = array

@@ -15,19 +15,20 @@ from burnpy_numpy.cpu_threads import shared
 from burnpy_numpy.indexing import MOST_DIMS, folded
 from burnpy_numpy.kernels.kernel import contiguous
 
-_PACKED = 512
+_MIN_PACKED = 512
 """The least number of elements for which sorting keys that are packed with their positions takes less time."""
-_MANY, _LONG = 4096, 64
+_MIN_VECTOR_SORTED, _MIN_VECTOR_SORTED_ROW = 4096, 64
 """The elements, and the length, from which sorting 64 bits by vectors, and then equal ones, takes less time."""
-_SELECTED = 64
+_MIN_SELECTED = 64
 """The least number of elements for which selecting one takes less time than sorting all."""
-_SORTED = 128
+_MAX_SORTED_ROW = 128
 """The longest rows of 32 bits whose largest elements are found by sorting all, which takes less time."""
-_FEW = 16
+_MIN_BOUNDED_SHARE = 16
 """The share of a dimension up to which the largest elements are found by comparing all with a bound."""
-_EDGES, _BLOCK = 64, 1 << 14
+_MAX_COMPARED_EDGES, _BLOCK_VALUES = 64, 1 << 14
 """The most numbers of a sequence that are compared with values one by one, and the values of a block, in the cache."""
-_LOW = np.uint64(0xFFFF_FFFF)
+_POSITION_BITS = np.uint64(0xFFFF_FFFF)
+"""The bits of a packed key that hold the position."""
 
 
 class NumPyOrdering(ArrayBackend):
@@ -38,7 +39,7 @@ class NumPyOrdering(ArrayBackend):
             return self.argsort(folded(x, dim), 1, descending).reshape(x.shape)
         if is_half(x.dtype):
             x = self.cast(x, float32)
-        if x.size < _PACKED or x.shape[dim] < 2:
+        if x.size < _MIN_PACKED or x.shape[dim] < 2:
             return super().argsort(x, dim, descending)
         if x.dtype is int64:
             low, high = value_range(x)
@@ -47,9 +48,9 @@ class NumPyOrdering(ArrayBackend):
                 return keys.astype(np.uint16).argsort(dim, kind="stable")
             if high - low < 1 << 32:
                 x = np.subtract(x, low).astype(uint32)
-        if x.dtype in _BITS:
+        if x.dtype in _KEYS_OF_32_BITS:
             return self._call(_order, x, dim, descending)
-        if x.dtype.itemsize == 8 and x.size >= _MANY and x.shape[dim] >= _LONG:
+        if x.dtype.itemsize == 8 and x.size >= _MIN_VECTOR_SORTED and x.shape[dim] >= _MIN_VECTOR_SORTED_ROW:
             return self._call(_repaired_order, x, dim, descending)
         return super().argsort(x, dim, descending)
 
@@ -61,10 +62,10 @@ class NumPyOrdering(ArrayBackend):
             x = self.cast(x, float32)
         elif x.dtype.itemsize == 1:  # NumPy selects among 16 bits by vectors
             x = self.cast(x, int16)
-        sorts = x.shape[dim] <= _SORTED and x.dtype in _BITS
-        if not sorts and 0 < 4 * k <= x.shape[dim] and x.size >= _PACKED:
+        sorts = x.shape[dim] <= _MAX_SORTED_ROW and x.dtype in _KEYS_OF_32_BITS
+        if not sorts and 0 < 4 * k <= x.shape[dim] and x.size >= _MIN_PACKED:
             rows, last = x.swapaxes(dim, -1), x.ndim - 1
-            index = self._call(_outermost, rows, k, largest) if _FEW * k <= x.shape[dim] else None
+            index = self._call(_outermost, rows, k, largest) if _MIN_BOUNDED_SHARE * k <= x.shape[dim] else None
             if index is None:
                 index = self._call(_beyond, rows, k, largest)
                 if index is not None:
@@ -77,7 +78,7 @@ class NumPyOrdering(ArrayBackend):
         if x.ndim > MOST_DIMS:
             return self.kthvalue_index(folded(x, dim), 1, k).reshape((*x.shape[:dim], 1, *x.shape[dim + 1 :]))
         x = self.cast(x, float32) if is_half(x.dtype) else x
-        index = self._call(_ranked, x.swapaxes(dim, -1), k - 1) if x.size >= _SELECTED else None
+        index = self._call(_ranked, x.swapaxes(dim, -1), k - 1) if x.size >= _MIN_SELECTED else None
         return super().kthvalue_index(x, dim, k) if index is None else index.swapaxes(dim, -1)
 
     def searchsorted(self, sequence: Any, values: Any, right: bool) -> Any:
@@ -86,12 +87,13 @@ class NumPyOrdering(ArrayBackend):
         sequence, values = self.promote(sequence, values)
         if is_half(values.dtype):
             sequence, values = sequence.astype(float32), values.astype(float32)
-        if 0 < len(sequence) <= _EDGES and values.size >= _PACKED and sequence[-1] == sequence[-1]:  # no NaN
+        few = 0 < len(sequence) <= _MAX_COMPARED_EDGES and sequence[-1] == sequence[-1]  # not NaN
+        if few and values.size >= _MIN_PACKED:
             return self._call(_places_between, sequence, values, right)
         return self._call(np.searchsorted, sequence, values, "right" if right else "left").astype(int64, copy=False)
 
 
-_BITS = frozenset({float32, int32, uint32})
+_KEYS_OF_32_BITS = frozenset({float32, int32, uint32})
 """The dtypes ordered like 32-bit keys."""
 
 
@@ -107,7 +109,7 @@ def _order(x: Any, dim: int, descending: bool) -> Any:
     np.left_shift(packed, np.uint64(32), packed)
     np.bitwise_or(packed, np.arange(x.shape[dim], dtype=uint64), packed)
     packed.sort(-1)
-    np.bitwise_and(packed, _LOW, packed)
+    np.bitwise_and(packed, _POSITION_BITS, packed)
     return packed.view(int64).swapaxes(dim, -1)
 
 
@@ -131,7 +133,7 @@ def _repaired_order(x: Any, dim: int, descending: bool) -> Any:
         np.left_shift(packed, np.uint64(32), packed)
         np.bitwise_or(packed, order.view(uint64), packed)
         packed.sort(-1)
-        order = np.bitwise_and(packed, _LOW, packed).view(int64)
+        order = np.bitwise_and(packed, _POSITION_BITS, packed).view(int64)
     return order.swapaxes(dim, -1)
 
 
@@ -140,8 +142,8 @@ def _places_between(sequence: Any, values: Any, right: bool) -> Any:
     out, before = np.empty(values.shape, int64), np.less if right else np.less_equal
 
     def work(begin: int, end: int) -> None:
-        for start in range(begin, end, _BLOCK):
-            part = slice(start, min(start + _BLOCK, end))
+        for start in range(begin, end, _BLOCK_VALUES):
+            part = slice(start, min(start + _BLOCK_VALUES, end))
             count = np.full(part.stop - start, len(sequence), np.int8)
             for number in sequence:  # NaN is behind all
                 np.subtract(count, before(values[part], number).view(np.int8), count)

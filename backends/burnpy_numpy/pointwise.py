@@ -59,13 +59,13 @@ if TYPE_CHECKING:
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _OPERATIONS = _COMPARISONS | {"add", "sub", "mul", "div", "maximum", "minimum", "where", "fmax", "fmin"}
 """The operations whose kernels have the bits of NumPy's functions."""
-_KEPT = 4096
+_MAX_PLANS = 4096
 """The number of plans that are kept."""
 LARGE = 1 << 10
 """The least number of elements of the result for which a kernel is used even if it is the first one of the process."""
-_FEW = 1 << 4
+_MIN_KERNEL = 1 << 4
 """The least number of elements of the result for which a kernel takes less time than NumPy."""
-_OUTER = 1 << 7
+_MIN_OUTER = 1 << 7
 """The least number of elements of an operand for which shapes are compared, as a column and a row may have one size."""
 
 
@@ -192,7 +192,7 @@ def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
     """Return the plan of an operation, and keep it."""
     plan, name = None, key[0]
     suits = name in _OPERATIONS and has_kernels(dtype)
-    found = layout(shapes, is_half(dtype), _FEW if used else LARGE) if suits else None
+    found = layout(shapes, is_half(dtype), _MIN_KERNEL if used else LARGE) if suits else None
     if found is not None:
         extents = found.extents
         if name == "where":  # of a mask and two arrays, or of a mask, an array and a number
@@ -204,7 +204,7 @@ def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
                 _small[key] = kernel.function, found.shape, plan.dtype, found.rows, found.columns
     if plan is None and not used:  # small operands may have a kernel later
         return None
-    if len(_plans) >= _KEPT:
+    if len(_plans) >= _MAX_PLANS:
         _plans.clear()
         _small.clear()
     return _plans.setdefault(key, plan)
@@ -362,7 +362,7 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
                     few = _empty(shape, dtype)
                     if not function(x, y, few, 0, rows, rows, columns):  # else refused, see `ENTRIES`
                         return few
-                large = used or size * y.size >= LARGE if differs else size >= _OUTER
+                large = used or size * y.size >= LARGE if differs else size >= _MIN_OUTER
                 if large and (differs or x.itemsize == 2 or x.shape != y.shape):
                     out = run(broadcast, OPERATION, x, y)
                     if out is not None:

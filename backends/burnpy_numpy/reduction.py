@@ -28,17 +28,17 @@ from burnpy_numpy.kernels.kernel import (
 )
 from burnpy_numpy.numpy_calls import inverse, memory_order, quietly, run
 
-_SMALL, _LONG, _PART = 512, 8192, 1024
-"""`_SMALL`: fewer elements in all gain nothing. `_LONG`: a longer sum over some dimensions is left to ``sum``.
-`_PART`: a sum of everything adds parts of this length, which is as exact as pairwise summation."""
+_MIN_BY_PRODUCT, _MAX_BY_PRODUCT, _TOTAL_PART = 512, 8192, 1024
+"""The least number of elements that gains by a product, the longest sum over some dimensions that is one, and the
+length of the parts that a sum of everything adds, which is as exact as pairwise summation."""
 
-_ROWS = 256
+_ROWS_IN_TURN = 256
 """The number of rows that are added one after the other."""
 
 _COLUMNS_APART = 128
 """The number of columns of a row that are multiplied beside each other."""
 
-_LARGE = 9216
+_MAX_UNSHARED = 9216
 """The size above which OpenBLAS divides a product with a vector among its threads."""
 
 _add: Any = np.add.reduce
@@ -55,13 +55,13 @@ def row(value: int, length: int, dtype: DType) -> Any:
 
 FEW = 512
 """The number of elements below which a sum takes less time than choosing the fastest way to compute it."""
-_TWO_CALLS = 64
+_MIN_SQUARES = 64
 """The least number of elements for which a sum of squares is a kernel, which needs rows: below, it is two calls."""
-_SUMMED = 1 << 12
+_SQUARES_PART = 1 << 12
 """The number of squares that a kernel adds up of an array that is longer than a row may be."""
-_SHORT = 1 << 9
+_NUMBERS_PART = 1 << 9
 """The same of numbers, whose errors can add up in one direction."""
-_WIDE = 256
+_MIN_NUMPY_COLUMNS = 256
 """The least number of columns for which NumPy takes less time for products of rows that are divided."""
 
 
@@ -70,7 +70,7 @@ class NumPyReduction(ArrayBackend):
 
     def sum(self, x: Any, dims: Dims, keepdim: bool) -> Any:
         dtype = x.dtype
-        if (dtype is float32 or dtype is float64) and x.size <= _LARGE:
+        if (dtype is float32 or dtype is float64) and x.size <= _MAX_UNSHARED:
             add = few if x.size < FEW else _total
             try:
                 return run(add, x, dims, keepdim)
@@ -110,7 +110,7 @@ class NumPyReduction(ArrayBackend):
         ordered = in_memory_order(self.nansum, x, dims, keepdim)
         if ordered is not None:
             return ordered
-        out = _sum_of("sum_of_numbers", x, dims, keepdim, (_SHORT,), _SUMMED)
+        out = _sum_of("sum_of_numbers", x, dims, keepdim, (_NUMBERS_PART,), _SQUARES_PART)
         leading = bool(dims) and dims[-1] == len(dims) - 1 < x.ndim - 1
         if out is None and leading and x.size >= MANY and (x.dtype is float32 or x.dtype is float64):
             kernel = operation_kernel("sums_of_numbers", ("full",), x.dtype, ())
@@ -124,8 +124,8 @@ class NumPyReduction(ArrayBackend):
         ordered = in_memory_order(self._sum_of_squares, x, dims, keepdim)
         if ordered is not None:
             return ordered
-        small = x.size < _TWO_CALLS
-        out = None if small else _sum_of("sum_of_squares", x, dims, keepdim, (x.size, _SUMMED), LONGEST)
+        small = x.size < _MIN_SQUARES
+        out = None if small else _sum_of("sum_of_squares", x, dims, keepdim, (x.size, _SQUARES_PART), LONGEST)
         return super()._sum_of_squares(x, dims, keepdim) if out is None else out
 
     def var(self, x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
@@ -157,7 +157,7 @@ class NumPyReduction(ArrayBackend):
         out = None if kernels is None else kernels.last_dims_product(x, dims)
         if out is not None:
             return (out if out.size == math.prod(shape) else self._call(out.prod)).reshape(shape)
-        if dims == (x.ndim - 1,) and x.shape[-1] >= _WIDE:
+        if dims == (x.ndim - 1,) and x.shape[-1] >= _MIN_NUMPY_COLUMNS:
             return self._call(row_products, x.reshape((-1, x.shape[-1]))).reshape(shape)
         return super().prod(x, dims, keepdim)
 
@@ -177,9 +177,10 @@ class NumPyReduction(ArrayBackend):
         if usual and dims and dims[-1] - dims[0] == len(dims) - 1 and (kernels := family_kernels("scans")):
             length = math.prod([x.shape[d] for d in dims])
             inner = math.prod(x.shape[dims[-1] + 1 :])
-            if length == x.size and length % _PART == 0:  # the products of all other parts are the factors of each part
-                parts = x.reshape((-1, _PART))
-                grad, length = super().prod_backward(grad.reshape((1, 1)), self.prod(parts, (1,), True), (0,)), _PART
+            if length == x.size and length % _TOTAL_PART == 0:  # the factor of a part is the product of the others
+                parts = x.reshape((-1, _TOTAL_PART))
+                length = _TOTAL_PART
+                grad = super().prod_backward(grad.reshape((1, 1)), self.prod(parts, (1,), True), (0,))
             out = kernels.run_products_of_others(grad, x, length, inner)
         return super().prod_backward(grad, x, dims) if out is None else out
 
@@ -237,10 +238,10 @@ def _variance_of_all(x: Any, correction: float) -> float | None:
     kernel = operation_kernel("deviations_of_rows", ("full", "scalar"), x.dtype, ())
     if kernel is None:
         return None
-    count, whole = x.size, x.size - x.size % _SUMMED
+    count, whole = x.size, x.size - x.size % _SQUARES_PART
     with np.errstate(all="ignore"):
         mean = float(total(x, (0,), False)) / count
-        results = kernel([x[:whole]], (mean,), whole // _SUMMED, _SUMMED)
+        results = kernel([x[:whole]], (mean,), whole // _SQUARES_PART, _SQUARES_PART)
         if whole < count:
             results = [*results, *kernel([x[whole:]], (mean,), 1, count - whole)]
         level = sum(float(part.sum(dtype=float64)) for part in results[::2])
@@ -276,13 +277,13 @@ def _mean_of_few(x: Any, dims: Dims, keepdim: bool) -> Any:
 
 def total(x: Any, dims: Dims, keepdim: bool) -> Any:
     """Return the sum of a float32 or float64 array over ``dims``."""
-    with alone(x.size > _LARGE):
+    with alone(x.size > _MAX_UNSHARED):
         return _total(x, dims, keepdim)
 
 
 def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
     """Return the sum of an array, over one group of neighbouring dimensions after the other."""
-    if x.size < _SMALL or not dims:
+    if x.size < _MIN_BY_PRODUCT or not dims:
         return _add(x, dims, None, None, keepdim)
     if len(dims) == x.ndim and not keepdim and x.flags.c_contiguous:
         return _everything(x.reshape(-1))
@@ -292,11 +293,11 @@ def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
             return _total(x.T, tuple([x.ndim - 1 - d for d in reversed(dims)]), keepdim).T
         if repeated := [d for d, step in enumerate(x.strides) if step == 0 and x.shape[d] > 1]:
             return _of_repeated(x, repeated, dims, keepdim)
-        if length <= _PART:
+        if length <= _TOTAL_PART:
             return _add(x, dims, None, None, keepdim)
         x = contiguous(x)
     group = next(k for k in range(len(dims)) if dims[-1] - dims[k] == len(dims) - 1 - k)
-    if group and length > _PART:
+    if group and length > _TOTAL_PART:
         out = _total(_total(x, dims[group:], True), dims[:group], True)
     else:
         out = None if group else _over_neighbours(x, dims, length)
@@ -316,9 +317,9 @@ def _over_neighbours(x: Any, dims: Dims, length: int) -> Any:
     if length < 2:
         return None
     if dims[-1] == x.ndim - 1:  # NumPy adds neighbours in pairs
-        return None if length > _LONG else x.reshape((-1, length)).dot(row(1, length, x.dtype))
+        return None if length > _MAX_BY_PRODUCT else x.reshape((-1, length)).dot(row(1, length, x.dtype))
     before = math.prod(x.shape[: dims[0]])
-    if length > _PART:
+    if length > _TOTAL_PART:
         return _columns(x.reshape((before, length, -1)))
     if dims[0] == 0:
         return row(1, length, x.dtype).dot(x.reshape((length, -1)))
@@ -339,19 +340,19 @@ def _columns(x: Any) -> Any:
     NumPy adds the rows one after the other, so that the error grows with their number: the sum of 20 million ones would
     be 16,777,216 in float32.
     """
-    count = x.shape[1] // _ROWS
+    count = x.shape[1] // _ROWS_IN_TURN
     if not count:
         return _add(x, 1)
-    whole = count * _ROWS
-    parts = x[:, :whole].reshape((x.shape[0], count, _ROWS, x.shape[2]))
-    out = _columns(np.matmul(row(1, _ROWS, x.dtype), parts))
+    whole = count * _ROWS_IN_TURN
+    parts = x[:, :whole].reshape((x.shape[0], count, _ROWS_IN_TURN, x.shape[2]))
+    out = _columns(np.matmul(row(1, _ROWS_IN_TURN, x.dtype), parts))
     return out if whole == x.shape[1] else np.add(out, _add(x[:, whole:], 1), out)
 
 
 def _everything(x: Any) -> Any:
-    whole = x.size - x.size % _PART
+    whole = x.size - x.size % _TOTAL_PART
     rest = _add(x[whole:])
-    return _add(x[:whole].reshape((-1, _PART)).dot(row(1, _PART, x.dtype))) + rest if whole else rest
+    return _add(x[:whole].reshape((-1, _TOTAL_PART)).dot(row(1, _TOTAL_PART, x.dtype))) + rest if whole else rest
 
 
 def row_products(x: Any) -> Any:

@@ -15,7 +15,7 @@ from burnpy_array.reduction import accumulator
 from burnpy_numpy.kernels.kernel import LEAST, MANY, family_kernels
 from burnpy_numpy.numpy_calls import inverse, memory_order
 
-_WIDE = 128
+_MIN_BESIDE = 128
 """The least number of elements beside each other for which accumulating them slice by slice takes less time."""
 
 
@@ -124,7 +124,7 @@ def _running(f: Any, x: Any, dim: int) -> Any:
 
 def accumulated(f: Any, x: Any, dim: int, dtype: Any) -> Any:
     """``f.accumulate(x, dim, dtype)``: of many elements beside each other, slice by slice, in a tenth of its time."""
-    if x.shape[dim] < 2 or math.prod(x.shape[dim + 1 :]) < _WIDE:
+    if x.shape[dim] < 2 or math.prod(x.shape[dim + 1 :]) < _MIN_BESIDE:
         return f.accumulate(x, dim, dtype)
     out: Any = np.empty(x.shape, x.dtype if dtype is None else dtype)
     x = x.astype(out.dtype, copy=False)

@@ -30,7 +30,7 @@ from burnpy.backend.operations.pointwise import Arithmetic, Comparison, Integers
 from burnpy.backend.operations.pooling import Pooling
 from burnpy.backend.operations.programs import Lists, Programs
 from burnpy.backend.operations.random import Dropout, Random
-from burnpy.backend.operations.recurrence import Recurrence
+from burnpy.backend.operations.recurrent import Recurrent
 from burnpy.backend.operations.reduction import Reduction
 from burnpy.backend.operations.resampling import Resampling
 from burnpy.backend.operations.scans import Scans
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from burnpy.backend.entries import Operation
     from burnpy.backend.plans.blocks import Block
 
-_ELEMENTS = 64
+_FINGERPRINT_ELEMENTS = 64
 
 
 class Fingerprint(NamedTuple):
@@ -81,7 +81,7 @@ class Fingerprint(NamedTuple):
 def places(shape: Shape) -> Key:
     """Return the key of up to 64 elements of ``shape``, evenly spaced along each dimension."""
     key: list[slice] = []
-    left = _ELEMENTS
+    left = _FINGERPRINT_ELEMENTS
     for n in reversed(shape):
         step = max(math.ceil(n / left), 1)
         left = max(left // max(math.ceil(n / step), 1), 1)
@@ -124,7 +124,7 @@ class Backend(
     Resampling,
     Normalization,
     Attention,
-    Recurrence,
+    Recurrent,
     LinearAlgebra,
     Decompositions,
     Fourier,

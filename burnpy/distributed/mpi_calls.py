@@ -207,7 +207,7 @@ def ending(abort: Callable[[], object]) -> Callable[[str], None]:
 
 
 _HEADER = struct.Struct("<24sdq32s")
-_CHUNK = 1 << 30
+_MAX_MESSAGE_BYTES = 1 << 30
 """The largest number of bytes in a message: MPI counts in 32 bits."""
 
 _ABANDONED: list[Any] = []
@@ -327,8 +327,8 @@ class Calls(Alone):
     def broadcast(self, data: bytes, root: int, nbytes: int) -> bytes:
         """Return the bytes of rank ``root``; their number is ``nbytes``."""
         array = np.frombuffer(data, np.uint8) if self.rank == root else np.empty(nbytes, np.uint8)
-        for start in range(0, nbytes, _CHUNK):
-            self.wait(self.begin("Ibcast", array[start : start + _CHUNK], root))
+        for start in range(0, nbytes, _MAX_MESSAGE_BYTES):
+            self.wait(self.begin("Ibcast", array[start : start + _MAX_MESSAGE_BYTES], root))
         return data if self.rank == root else array.tobytes()
 
     def gather(self, data: bytes, sizes: Sequence[int]) -> list[bytes]:
@@ -351,9 +351,9 @@ class Calls(Alone):
             sizes: the number of bytes of each rank.
             unit: a divisor of all sizes. MPI counts up to 2^31 of them.
         """
-        if sum(sizes) >= 2 * _CHUNK * unit:
+        if sum(sizes) >= 2 * _MAX_MESSAGE_BYTES * unit:
             raise GroupError(
-                f"{self._operation}() cannot gather {sum(sizes)} bytes; at most {2 * _CHUNK * unit - 1}",
+                f"{self._operation}() cannot gather {sum(sizes)} bytes; at most {2 * _MAX_MESSAGE_BYTES * unit - 1}",
                 everywhere=True,
             )
         if unit not in self._units:

@@ -217,7 +217,7 @@ Key: TypeAlias = tuple[object, ...]
 _NONE = b"\0" * 32
 """The digest of a rank without gradients, or without an expectation of them."""
 
-_KEPT = 64
+_MAX_LAYOUTS = 64
 """The number of layouts that are kept. Models in which parameters take turns have several."""
 
 
@@ -370,5 +370,5 @@ class Reduction:
 
 
 def _make_room(cache: dict[Any, Any]) -> None:
-    if len(cache) >= _KEPT:
+    if len(cache) >= _MAX_LAYOUTS:
         cache.pop(next(iter(cache)))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from burnpy.backend.primitives import DType
     from burnpy.backend.runtime import Communicator
 
-_KEPT = 64
+_MAX_POOLED = 64
 """The number of memories that a pool keeps for one size."""
 
 
@@ -50,7 +50,7 @@ class BufferPool:
     def take(self, dtype: DType, size: int) -> NDArray[Any]:
         """Return a 1-d array of undefined values."""
         nbytes = dtype.itemsize * size
-        free = self._free.setdefault(nbytes, deque(maxlen=_KEPT))
+        free = self._free.setdefault(nbytes, deque(maxlen=_MAX_POOLED))
         try:
             memory = free.pop()
         except IndexError:

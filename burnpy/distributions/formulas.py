@@ -249,7 +249,7 @@ def log1p_of_square(b: Any, x: Float, root: Float) -> Float:
     return b.add(b.log1p(b.mul(ratio, ratio)), b.where(far, b.mul(b.sub(b.log(divisor), b.log(root)), 2.0), 0.0))
 
 
-_STEPS = 64
+_HALVINGS = 64
 """The halvings of an interval of logarithms, after which float64 has no number left inside."""
 
 
@@ -276,7 +276,7 @@ def quantile(
     p = probability.double()
     wanted = p.detach() + constant.mean.detach().double().zeros_like()
     low, high = wanted.full_like(ends[0]), wanted.full_like(ends[1])
-    for _ in range(_STEPS):
+    for _ in range(_HALVINGS):
         middle = (low + high) * 0.5
         below = constant.cdf(mapped(middle)) < wanted
         low, high = middle.where(below, low), high.where(below, middle)

@@ -270,7 +270,7 @@ def _half_normals(p: Any, q: Any) -> Tensor[Any]:
     return excess(p.scale, q.scale) + 0.5 * change_of_scale(p.scale, q.scale).square()
 
 
-_ROUNDS = 32
+_PROPOSALS = 32
 """The proposals for each sample. Two of three are accepted, so that all fail with a probability below 1e-15."""
 
 
@@ -330,7 +330,7 @@ class VonMises(Distribution[B, Tensor[B]]):
         settings: Any = {"dtype": "float64", "generator": generator, "device": self.device}
         angle = Tensor.zeros(shape, dtype="float64", device=self.device)  # of cosine f = (1 + r z) / (r + z)
         pending = angle == 0.0
-        for _ in range(_ROUNDS):
+        for _ in range(_PROPOSALS):
             z = (Tensor.uniform(shape, **settings) * math.pi).cos()
             c = k * (gap * (r + 1.0) / (r + z))  # k (r - f)
             level = Tensor.uniform(shape, **settings)

@@ -329,8 +329,8 @@ as the bits of a number, and the initial direction numbers."""
 MOST_DIMS = 2 + _INITIAL.count("|") + _INITIAL.strip().count("\n")
 """The number of dimensions."""
 _BITS = 32
-_LOW = 10
-_BLOCK = 1 << _LOW
+_TABLE_BITS = 10
+_TABLE_POINTS = 1 << _TABLE_BITS
 """The number of consecutive points that are computed from one table, and the number of its bits."""
 
 
@@ -364,14 +364,14 @@ def points(first: int, count: int, dims: int, seed: int | None, operation: str) 
     shift = np.zeros((dims,), np.uint32)
     if seed is not None:
         directions, shift = _scrambled(directions, _generator(seed, operation))
-    order = np.arange(_BLOCK)
+    order = np.arange(_TABLE_POINTS)
     order ^= order >> 1
-    low = _sums(order, directions[:_LOW], np.zeros((dims,), np.uint32))
-    pair = np.stack((low, low ^ directions[_LOW - 1]))  # of blocks with an even and with an odd number
-    blocks = np.arange(first >> _LOW, ((first + count - 1) >> _LOW) + 1)
+    low = _sums(order, directions[:_TABLE_BITS], np.zeros((dims,), np.uint32))
+    pair = np.stack((low, low ^ directions[_TABLE_BITS - 1]))  # of blocks with an even and with an odd number
+    blocks = np.arange(first >> _TABLE_BITS, ((first + count - 1) >> _TABLE_BITS) + 1)
     out = pair[blocks & 1]
-    out ^= _sums(blocks ^ (blocks >> 1), directions[_LOW:], shift)[:, None, :]
-    skipped = first % _BLOCK
+    out ^= _sums(blocks ^ (blocks >> 1), directions[_TABLE_BITS:], shift)[:, None, :]
+    skipped = first % _TABLE_POINTS
     return out.reshape(-1, dims)[skipped : skipped + count]
 
 

@@ -30,7 +30,7 @@ from burnpy_cupy.kernels.matmul import CuPyMatmul, CuPyQuantization
 from burnpy_cupy.kernels.ordering import CuPyOrdering
 from burnpy_cupy.kernels.pointwise import CuPyArithmetic
 from burnpy_cupy.kernels.pooling import CuPyPooling
-from burnpy_cupy.kernels.recurrence import CuPyRecurrence
+from burnpy_cupy.kernels.recurrent import CuPyRecurrent
 from burnpy_cupy.kernels.reduction import CuPyReduction
 from burnpy_cupy.kernels.scans import CuPyScans
 
@@ -318,7 +318,7 @@ def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         CuPyMatmul,
         CuPyLosses,
         CuPyAttention,
-        CuPyRecurrence,
+        CuPyRecurrent,
         CuPyReduction,
         *convolutions,
         *indexed,

@@ -62,7 +62,7 @@ def test_owned_states_become_the_next(name: str, shape: tuple[int, ...], dtype: 
         assert not any(np.shares_memory(copy, result) for result in wanted)
     new, *found = update(device, name, lists, True)
     # Rprop chooses by comparisons, which are not computed in blocks.
-    in_place = type(device) is NumPy or (new.size > programs._BLOCK and name != "rprop")
+    in_place = type(device) is NumPy or (new.size > programs._BLOCK_ELEMENTS and name != "rprop")
     assert all((x is state) is in_place for x, (state,) in zip(found, lists[2:], strict=True))
     assert not any(np.shares_memory(new, x) for (x,) in lists)
     for result, want in zip((new, *found), wanted, strict=True):
@@ -150,7 +150,7 @@ OPERATIONS = ("add", "sub", "mul", "maximum", "neg", "abs")
 @pytest.mark.parametrize("owned", [False, True])
 def test_any_formula_in_blocks_has_the_values_of_whole_arrays(owned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever memory results and temporary values share with states that are read later."""
-    monkeypatch.setattr(programs, "_BLOCK", 8)
+    monkeypatch.setattr(programs, "_BLOCK_ELEMENTS", 8)
     in_blocks = 0
     for seed in range(400):
         formula, rng = random_formula(seed), np.random.default_rng(seed)

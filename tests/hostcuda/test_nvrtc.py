@@ -26,7 +26,7 @@ from tests.hostcuda import compile as kernels
 from tests.hostcuda import simulator
 from tests.hostcuda.dry import NOT_DRY, dry
 from tests.hostcuda.nvrtc import Resources, compiled
-from tests.hostcuda.test_recurrence import examples, moved
+from tests.hostcuda.test_recurrent import examples, moved
 from tests.interrupting import LONG
 
 simulator.require()
@@ -38,7 +38,7 @@ from burnpy_cupy.kernels.attention_kernels import ATTENTION  # noqa: E402
 from burnpy_cupy.kernels.convolution_tiles import TILES  # noqa: E402
 from burnpy_cupy.kernels.elementwise_kernel import C_NAMES  # noqa: E402
 from burnpy_cupy.kernels.emitter import emit  # noqa: E402
-from burnpy_cupy.kernels.normalization import _PART  # noqa: E402
+from burnpy_cupy.kernels.normalization import _MIN_PART  # noqa: E402
 from burnpy_cupy.kernels.pointwise import BINARY  # noqa: E402
 from burnpy_cupy.kernels.reduction import reduction_source  # noqa: E402
 from burnpy_cupy.kernels.shape import CATS  # noqa: E402
@@ -75,7 +75,7 @@ def sources(brief: bool = False) -> dict[str, str]:
         count, mean, total = CuPy().full((), 0, int64), CuPy().full((2,), 0.0, float32), CuPy().full((3,), 1.0, float32)
         for number in (1, 2):
             CuPy().statistics_update(count, [mean] * number, [total] * number, 0.1)
-        long, channels = CuPy().full((2 * _PART, 2), 1.0, float32), CuPy().full((2,), 1.0, float32)
+        long, channels = CuPy().full((2 * _MIN_PART, 2), 1.0, float32), CuPy().full((2,), 1.0, float32)
         CuPy().normalize(long, channels, channels, (0,), 1e-5)  # in parts, each way
         CuPy().normalize_backward(long, long, channels, channels, channels, (0,), 1e-5)
         CuPy().host_number(1.0)

@@ -105,7 +105,7 @@ def test_a_batch_norm_of_few_long_channels_is_divided(
 ) -> None:
     """With means far from 0, where sums of squares would leave nothing, in every order of threads, in planes of every
     width, and but for the smallest in more parts than a warp has threads."""
-    monkeypatch.setattr(normalization, "_PART", 120)
+    monkeypatch.setattr(normalization, "_MIN_PART", 120)
     normalization._divided.cache_clear()
     dims, channels = (0, *range(2, len(shape))), (shape[1], *[1] * (len(shape) - 2))
     device: Any = CuPy()
@@ -192,7 +192,7 @@ def test_many_short_rows_beside_each_other_have_a_thread_each(monkeypatch: pytes
 def test_threads_read_the_next_row_while_they_compute_one(
     rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "_SWEPT", 1)
+    monkeypatch.setattr(kernels, "_BLOCKS_LEFT", 1)
     program = trace(lambda b, x, y: b.add(b.softmax(x, 1), y), (full("float32"), Input(Extent.COLUMN, "float32")))
     device, x, y = CuPy(), drawn((rows, columns)), drawn((rows, 1), seed=1)
     kernel, geometry = kernels.Kernel(device.xp, program), matrix(rows, columns)

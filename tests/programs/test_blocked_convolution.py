@@ -139,10 +139,10 @@ def test_results_do_not_depend_on_threads_or_parts(case: str, monkeypatch: pytes
     wanted, ranges = results(*arguments), one_by_one(monkeypatch)
     for threads, part, panel in ((1, 1, 1), (1000, 1 << 20, 1), (2, 1 << 20, 1 << 20)):  # by blocks, or by members
         monkeypatch.setattr(blocked, "COUNT", threads)
-        monkeypatch.setattr(blocked, "_PART", part)
-        monkeypatch.setattr(blocked, "_PANEL", panel)
+        monkeypatch.setattr(blocked, "_PART_BYTES", part)
+        monkeypatch.setattr(blocked, "_PANEL_BYTES", panel)
         monkeypatch.setattr(weight_gradients, "COUNT", threads)
-        monkeypatch.setattr(weight_gradients, "_PART", part)
+        monkeypatch.setattr(weight_gradients, "_PART_BYTES", part)
         kernel._described.clear()
         for found, want in zip(results(*arguments), wanted, strict=True):
             np.testing.assert_array_equal(found, want)

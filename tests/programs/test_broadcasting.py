@@ -134,7 +134,7 @@ def test_results_are_the_same_without_kernels_and_on_threads(monkeypatch: pytest
 
 
 def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pointwise, "_KEPT", 10)
+    monkeypatch.setattr(pointwise, "_MAX_PLANS", 10)
     pointwise._plans.clear()
     for n in range(30):
         D.add(np.zeros((40, 40 + n)), np.zeros(40 + n))

@@ -62,7 +62,7 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {  # shapes of x and weight; stride, pa
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(conv2d, "MIN_PRODUCTS", 1)
     monkeypatch.setattr(convolution, "FEW_PRODUCTS", (0, 0))
-    monkeypatch.setattr(channel_lanes, "_FEW", channel_lanes.LANES)
+    monkeypatch.setattr(channel_lanes, "_MIN_GRADIENT_LANES", channel_lanes.MIN_LANES)
     kernel._described.clear()
     yield
     kernel._described.clear()

@@ -44,7 +44,7 @@ def drawn(random: Random, dtype: str, *shape: int) -> Any:
 @pytest.mark.parametrize("seed", range(LONG or 30))
 def test_values_and_gradients_agree_with_float64(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
-    monkeypatch.setattr(half_precision, "_BLOCK", random.choice([1 << 20, 1 << 14, 1000]))
+    monkeypatch.setattr(half_precision, "_BLOCK_BYTES", random.choice([1 << 20, 1 << 14, 1000]))
     groups, members, o, c = (random.choice(each) for each in ((1, 1, 1, 2, 3), (1, 2, 5), (1, 7, 40), (1, 3, 20)))
     kernel, stride, dilation = ((random.randint(1, most), random.randint(1, most)) for most in (4, 3, 3))
     padding = random.randint(0, 4), random.randint(0, 4)

@@ -33,7 +33,7 @@ OPERATIONS = ("cumsum", "reverse_cumsum", "cumprod", "cummax", "cummin", "cummax
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans, "MANY", 1)
-    monkeypatch.setattr(scans, "_WIDE", 1 << 40)
+    monkeypatch.setattr(scans, "_MIN_BESIDE", 1 << 40)
 
 
 def drawn(shape: tuple[int, ...], dtype: str, special: bool = False) -> Any:

@@ -21,7 +21,7 @@ pytest.importorskip("llvmlite")
 
 from llvmlite import binding
 
-from burnpy_numpy.kernels import kernel, recurrence
+from burnpy_numpy.kernels import kernel, recurrent
 from burnpy_numpy.kernels.compiler import llvm, target, vectors
 from burnpy_numpy.kernels.compiler.emitter import emit
 from burnpy_numpy.kernels.convolution import tiles
@@ -214,7 +214,7 @@ def test_words_compile_to_dot_products_whose_sums_stay_in_registers(sums: str, s
 @pytest.mark.parametrize(("triple", "name"), EVERY)
 def test_vectors_and_tiles_follow_the_target(triple: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     to = chosen(triple, name)
-    for module in (target, llvm, tiles, recurrence):
+    for module in (target, llvm, tiles, recurrent):
         monkeypatch.setattr(module, "target", lambda: to)
     wide, many = {"avx2": 32, "avx512": 64}.get(name, 16), name == "avx512" or triple.startswith(("aarch64", "arm64"))
     assert llvm.vector_bytes() == 2 * wide
@@ -223,5 +223,5 @@ def test_vectors_and_tiles_follow_the_target(triple: str, name: str, monkeypatch
     assert found.width == wide // 4
     channels, vectors = found.block
     assert (channels * vectors + vectors + 1 > 16) is many
-    assert recurrence.SequenceBlocks(24, 256, 4, "lstm", False).rows == (6 if many else 3)
-    assert recurrence.SequenceBlocks(24, 256, 4, "lstm", True).wide == (4 if many else 2) * wide // 4
+    assert recurrent.SequenceBlocks(24, 256, 4, "lstm", False).rows == (6 if many else 3)
+    assert recurrent.SequenceBlocks(24, 256, 4, "lstm", True).wide == (4 if many else 2) * wide // 4

@@ -33,7 +33,7 @@ class Composed(NumPy):
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide the larger parameters into several blocks, the last of another size."""
-    monkeypatch.setattr(programs, "_BLOCK", 500)
+    monkeypatch.setattr(programs, "_BLOCK_ELEMENTS", 500)
 
 
 ADAM = UPDATES["adam"]

@@ -21,7 +21,7 @@ from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
 from burnpy_cupy.runtime import empty
 
-_STEP = 32
+_ROW_MULTIPLE = 32
 """The numbers in a row are a multiple of this: zeros fill it."""
 KERNELS = ("burnpy_attention", "burnpy_attention_grad_query", "burnpy_attention_grad_key")
 """The result, the gradient of queries, and the gradients of keys and values."""
@@ -99,7 +99,7 @@ def tiling(kernel: str, size: int, values: int, kind: str, shared: int) -> Tilin
         kind: "16-bit" and "tf32" for tensor cores, "float" and "double" for ordinary ones.
         shared: the bytes of shared memory that a block can have, if it is alone on a multiprocessor.
     """
-    widths = [-(-max(n, 1) // _STEP) * _STEP for n in (size, values)]
+    widths = [-(-max(n, 1) // _ROW_MULTIPLE) * _ROW_MULTIPLE for n in (size, values)]
     sizes = [n for of, n in TILINGS if of == kind and n >= max(widths)]
     itemsize = {"16-bit": 2, "double": 8}.get(kind, 4)
     has_cores = kind in ("16-bit", "tf32")

@@ -116,7 +116,7 @@ _SHORTEST_SUM, _MOST_PARTS = 512, 256
 """The least number of pixels whose products a block adds up, and the most parts of such a sum."""
 _SPEEDS = {16: 200e12, 8: 100e12, 0: 40e12}
 """About the floating-point operations in a second, by the constant ``TENSOR_CORES``."""
-_PART, _PART_OF_ELEMENT = 5e-6, 5e-12
+_PART_SECONDS, _ELEMENT_SECONDS = 5e-6, 5e-12
 """The seconds that adding up parts of sums takes, and those for each element of a part, which is written and read."""
 _MOST_ELEMENTS = 1 << 30
 """The least number of elements of an operand for which offsets have 64 bits."""
@@ -404,7 +404,7 @@ def _parts(tiles: int, pixels: int, work: float, results: int) -> int:
 
     def time(parts: int) -> float:
         computing = work * _PROCESSORS * _shares(tiles * parts) / parts
-        return computing + (_PART + parts * results * _PART_OF_ELEMENT if parts > 1 else 0.0)
+        return computing + (_PART_SECONDS + parts * results * _ELEMENT_SECONDS if parts > 1 else 0.0)
 
     return min(range(1, max(1, min(_MOST_PARTS, pixels // _SHORTEST_SUM)) + 1), key=time)
 

@@ -115,7 +115,7 @@ _ATOMIC = {dtype: uint64 if dtype is int64 else dtype for dtype in (float32, flo
 """The dtypes with atomic additions of CUDA, and the dtype that has the same sums."""
 _ADDED = (float32, float64)
 """The dtypes of sums in place, which others round to from float32."""
-_CHUNK = 32
+_INDICES_OF_THREAD = 32
 """The number of sorted indices whose rows one thread adds up."""
 
 
@@ -190,9 +190,9 @@ def _embedding_backward(b: CuPyIndexing, grad: Any, index: Any, shape: Shape, pa
     if not grad.size:
         return out
     order = index.reshape(-1).argsort()
-    chunks = -(-order.size // _CHUNK)
+    chunks = -(-order.size // _INDICES_OF_THREAD)
     parts = empty(xp, (chunks, 2, width), float64 if grad.dtype is float64 else float32)
-    rows, numbers, size = grad.reshape((order.size, width)), (width, _CHUNK, padding), chunks * width
+    rows, numbers, size = grad.reshape((order.size, width)), (width, _INDICES_OF_THREAD, padding), chunks * width
     b._kernels["burnpy_run_sums"](index, order, rows, *numbers, out, parts, size=size)
     if chunks > 1:
         b._kernels["burnpy_joined_runs"](index, order, parts, *numbers, out, size=size)

@@ -121,7 +121,7 @@ FEW = Batch()
 _BATCH = 16
 """The most registers of a batch, and `_MOST_OF_BATCH` of its elements."""
 _MOST_OF_BATCH = 8
-_KEPT = {256: 64, 1024: 32}
+_MAX_REGISTERS = {256: 64, 1024: 32}
 """The most registers of a whole batch, by the number of threads of a block. There are 64 for each of 1024."""
 
 
@@ -146,7 +146,7 @@ def batch_of(program: Program, columns: int, lanes: int, block: int) -> Batch:
     part, full = max(1, -(-columns // lanes)), max(1, words[True])
     unit = 1 << max(0, (part - 1).bit_length() - 2)  # so that few kernels serve all lengths
     part = -(-part // unit) * unit
-    if part * full <= _KEPT[256 if block <= 256 else 1024]:
+    if part * full <= _MAX_REGISTERS[256 if block <= 256 else 1024]:
         return Batch(part, whole=True, ahead=part * full <= _BATCH and lanes >= WARP and block <= 256)
     most = max(2, _BATCH // max(1, sum(words.values())))
     return Batch(min(_MOST_OF_BATCH, 1 << (most.bit_length() - 1)))
@@ -338,7 +338,7 @@ Launch: TypeAlias = Callable[..., None]
 """Launches a kernel on the current stream, given the arguments that change."""
 
 _WORD = 8
-_BYTES = 4608
+_ARGUMENT_BYTES = 4608
 """The bytes of a block: CUDA takes 4 KB of arguments."""
 _ARGUMENTS = 64
 """The most arguments of a kernel."""
@@ -367,7 +367,7 @@ def launcher(
         cooperative: whether all blocks run at the same time, so that they may wait for each other.
     """
     arguments = struct.Struct(f"={given}{len(rest)}s")
-    assert arguments.size <= _BYTES, "CUDA takes 4 KB of arguments"
+    assert arguments.size <= _ARGUMENT_BYTES, "CUDA takes 4 KB of arguments"
     pack, threads = arguments.pack_into, _threads
     launch_kernel = driver().launchCooperativeKernel if cooperative else driver().launchKernel
     stream, options = xp.cuda.get_current_stream, () if cooperative else (0,)
@@ -431,10 +431,10 @@ def launching_thread(xp: Any, gpu: int) -> LaunchingThread:
 
 def _block() -> tuple[Any, int]:
     """Allocate a block; return it with the address of the pointers, which are at its end."""
-    words = (ctypes.c_char * (_BYTES + _WORD * _ARGUMENTS))()
+    words = (ctypes.c_char * (_ARGUMENT_BYTES + _WORD * _ARGUMENTS))()
     first = ctypes.addressof(words)
-    struct.pack_into(f"={_ARGUMENTS}Q", words, _BYTES, *range(first, first + _WORD * _ARGUMENTS, _WORD))
-    return words, first + _BYTES
+    struct.pack_into(f"={_ARGUMENTS}Q", words, _ARGUMENT_BYTES, *range(first, first + _WORD * _ARGUMENTS, _WORD))
+    return words, first + _ARGUMENT_BYTES
 
 
 @cache

@@ -60,9 +60,9 @@ _FULL, _ROW, _COLUMN = "full", "row", "column"
 _THREADS = 256
 _CHANNELS = 264
 """The least number of channels for which a block for each keeps a GPU busy."""
-_PART = 2048
+_MIN_PART = 2048
 """The least number of elements of a part."""
-_PARTS = 128
+_MAX_PARTS = 128
 """The most parts of a channel, which a warp combines."""
 _LONG_CHANNEL = 8192
 """The length of a channel up to which one block keeps it in registers."""
@@ -70,7 +70,7 @@ _BLOCKS = 2112
 """About the number of blocks: twice those of 256 threads that the largest GPUs run at a time."""
 _BATCH = 16
 """The number of elements of each array that a thread reads before it uses them; half as many of 8 bytes."""
-_BYTES = 16
+_READ_BYTES = 16
 """The most bytes that a thread reads at a time."""
 _CHANNEL = f"""
 struct Sizes {{ long long members, channels, plane, length; }};  // of x, and the elements of a part, in vectors
@@ -375,7 +375,7 @@ def _has_long_channels(dims: Dims, full: tuple[Shape, ...], channels: tuple[Shap
     if len(shape) < 2 or dims != (0, *range(2, len(shape))) or not shape[1]:
         return False
     members = math.prod(shape) // shape[1]
-    if members < 2 * _PART or (members <= _LONG_CHANNEL and shape[1] >= _CHANNELS):
+    if members < 2 * _MIN_PART or (members <= _LONG_CHANNEL and shape[1] >= _CHANNELS):
         return False
     of_channels = (shape[1], *(1,) * (len(shape) - 2))
     return all(x == shape for x in full) and all(x[1 - len(shape) :] == of_channels for x in channels)
@@ -406,7 +406,7 @@ def _batch_norm_gradient(
 
 def _alignment(*arrays: Any) -> int:
     """Return the bytes to whose multiples arrays are aligned, up to those that a thread reads at a time."""
-    together = _BYTES
+    together = _READ_BYTES
     for x in arrays:
         together |= x.data.ptr
     return together & -together
@@ -428,7 +428,7 @@ def _divided(
     """
     width = math.gcd(alignment // dtype.itemsize, math.prod(shape[2:]))  # the elements of a vector of a plane
     wide, channels, vectors = float32 if is_half(dtype) else dtype, shape[1], math.prod(shape) // shape[1] // width
-    length = -(-vectors // max(1, min(_PARTS, _BLOCKS // channels, vectors * width // _PART)))
+    length = -(-vectors // max(1, min(_MAX_PARTS, _BLOCKS // channels, vectors * width // _MIN_PART)))
     parts = -(-vectors // length)
     sizes = struct.pack("=4q", shape[0], channels, math.prod(shape[2:]) // width, length)
     kernels, grid = [b._kernels.typed(name, {"WIDTH": width}, T=dtype, S=wide) for name in names], (channels, parts)

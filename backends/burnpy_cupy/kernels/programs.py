@@ -31,13 +31,13 @@ from burnpy_cupy.kernels.launch import Batch, Geometry, Launch, Threads, batch_o
 from burnpy_cupy.runtime import empty
 
 OPTIONS = ("--fmad=false",)
-_CHUNK = 128
+_MIN_SUMMED_ROWS = 128
 """The least number of rows that a block adds up."""
 _BLOCKS = 512
 """About the number of blocks that sums over rows are divided among."""
-_ROWS, _SWEPT = 4, 4224
+_ROWS_IN_TURN, _BLOCKS_LEFT = 4, 4224
 """The most rows that threads compute one after another, reading the next one ahead, and the blocks to leave."""
-_LAYOUTS = 1024
+_MAX_LAYOUTS = 1024
 """The most shapes for which a kernel keeps its launches."""
 
 
@@ -124,7 +124,7 @@ class Kernel:
         """
         layout = self._layouts.get((geometry, full, column))
         if layout is None:
-            if len(self._layouts) >= _LAYOUTS:
+            if len(self._layouts) >= _MAX_LAYOUTS:
                 self._layouts.clear()
             layout = self._layouts[geometry, full, column] = self._laid_out(geometry, full, column)
         xp = self._xp
@@ -253,7 +253,7 @@ class Kernel:
             sizes += [span, stride]
         blocks = threads.blocks(geometry, batch.size)
         if batch.ahead:
-            blocks = max(min(blocks, _SWEPT), -(-blocks // _ROWS))
+            blocks = max(min(blocks, _BLOCKS_LEFT), -(-blocks // _ROWS_IN_TURN))
         return Prepared(source, (blocks, chunks), (threads.x, threads.y), sizes)
 
     def _source(
@@ -276,7 +276,7 @@ class Kernel:
 
 def chunks_of(turned: Geometry) -> int:
     """Return the number of chunks in which the columns of a geometry, the rows of the whole, are added up."""
-    return min(-(-turned.columns // _CHUNK), max(1, _BLOCKS // -(-turned.rows // 32)))
+    return min(-(-turned.columns // _MIN_SUMMED_ROWS), max(1, _BLOCKS // -(-turned.rows // 32)))
 
 
 @cache

@@ -206,7 +206,7 @@ def _scanned(b: CuPyScans, op: str, x: Any, dim: int, reverse: bool) -> Any:
     return out
 
 
-_BESIDE = 8
+_MIN_BESIDE = 8
 """The least number of neighbouring rows for which as many threads have one each; a warp: of `_MANY_SCANS`."""
 _MANY_SCANS = 8192
 
@@ -217,8 +217,8 @@ def _scan_launch(
 ) -> Launch:
     """Return the launch of a scan on a device, which is current."""
     rows, columns, inner = math.prod(shape) // shape[dim], shape[dim], math.prod(shape[dim + 1 :])
-    most, along = 1 << (-(-columns // _ITEMS) - 1).bit_length(), inner < _BESIDE
-    beside = _BESIDE if rows < _MANY_SCANS else WARP
+    most, along = 1 << (-(-columns // _ITEMS) - 1).bit_length(), inner < _MIN_BESIDE
+    beside = _MIN_BESIDE if rows < _MANY_SCANS else WARP
     threads = _THREADS if along else min(1024, beside * most)
     lanes = min(threads, most) if along else threads // beside
     kernel = _scan_kernel(xp, op, dtype.name, result.name, lanes, threads, along, rows * columns >= 1 << 30)

@@ -319,7 +319,7 @@ def _write_weights(
     return shifts, [w.nonzero(w.total(w.get(total, dtype))) for total in sums]
 
 
-_KEPT = 1 << 16
+_KEPT_BYTES = 1 << 16
 """The size in bytes of the weights that are kept at a time for the gradients."""
 
 
@@ -334,7 +334,7 @@ def run_attention_backward(
         return None
     grad_q, grad_k, grad_v = gradients_like(q, k, v) if out is None else out
     together = rows_at_once(chosen[1])
-    most = max(together, _KEPT // (k.shape[-2] * q.itemsize) // together * together)
+    most = max(together, _KEPT_BYTES // (k.shape[-2] * q.itemsize) // together * together)
     block = min(q.shape[-2], most)
     rows = k.shape[-1] + v.shape[-1] + 2 * block
     given = ([q, k, v, grad], [grad_q, grad_k, grad_v], np.ascontiguousarray(logsumexp))

@@ -23,7 +23,7 @@ from burnpy_numpy.kernels.launch import Scratch
 
 Complex = tuple[Vector, Vector]
 """The real and the imaginary part."""
-_MOST = 4096
+_MAX_CACHED_FRAME = 4096
 """The size of a frame up to which the buffers of all frames of a vector stay in the cache."""
 _ODD_FACTORS = (3, 5, 7)
 
@@ -38,7 +38,7 @@ def spectra_of_frames(x: Any, window: Any, step: int, factor: float) -> Any:
         factor: what spectra are multiplied by.
     """
     size, dtype = window.shape[0], x.dtype
-    if not (dtype is float32 or dtype is float64) or window.dtype is not dtype or size % 2 or size > _MOST:
+    if not (dtype is float32 or dtype is float64) or window.dtype is not dtype or size % 2 or size > _MAX_CACHED_FRAME:
         return None
     width, count = target().vector // dtype.itemsize, (x.shape[-1] - size) // step + 1
     if count < width or size // 2 + 1 < width or _factors(size // 2) is None:

@@ -14,9 +14,9 @@ from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_width
 from burnpy_numpy.shape import copied
 
-_BYTES = 32
+_RUN_BYTES = 32
 """The size of the vectors by which runs are accumulated."""
-_FEW = 8
+_COPIES_PER_INDEX = 8
 """How many elements of an array that is not contiguous take as long to copy as one at an index by NumPy."""
 _CHECKED = 8
 """The number of indices that are compared with the size at a time."""
@@ -33,7 +33,7 @@ def gathered(x: Any, dim: int, index: Any) -> Any:
     """Return the elements of x at indices; None without a kernel for it, or where copying x would take longer."""
     if x.itemsize not in _MOVED or not _suits(x, index, dim):
         return None
-    if not x.flags.c_contiguous and _FEW * index.size < x.size:
+    if not x.flags.c_contiguous and _COPIES_PER_INDEX * index.size < x.size:
         return None
     kernel, out = template_kernel(gather, _MOVED[x.itemsize], _inner(x, dim) > 1), np.empty(index.shape, x.dtype)
     return out if kernel is not None and _ran(kernel, x, out, dim, index, x.shape) else None
@@ -76,7 +76,7 @@ def combined(reduce: str, out: Any, dim: int, index: Any, src: Any) -> bool:
     if inner == 1:
         kernel = template_kernel(scatter, dtype, combine, False)
     else:
-        width = block_width(inner, _BYTES // total.dtype.itemsize)
+        width = block_width(inner, _RUN_BYTES // total.dtype.itemsize)
         kernel = template_kernel(scatter_runs, dtype, combine, width)
     if kernel is None:
         return False

@@ -15,16 +15,16 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import block_starts, block_width
 
-_COLUMNS = 8
+_SOLVED_COLUMNS = 8
 """The number of columns that are solved at a time."""
-_BYTES = 64
+_OUTER_BYTES = 64
 """The size of the parts of the rows of outer products that are computed at a time."""
 
 
 def run_substitution(a: Any, b: Any, upper: bool, unitriangular: bool) -> Any:
     """Return the solutions of triangular equations; None if kernels are off."""
     columns = b.shape[-1]
-    width = block_width(columns, _COLUMNS)
+    width = block_width(columns, _SOLVED_COLUMNS)
     kernel = template_kernel(substitution, a.dtype, upper, unitriangular, width)
     if kernel is None:
         return None
@@ -190,7 +190,7 @@ def run_outer_products(x: Any, y: Any) -> Any:
     """
     *outer, m, _ = x.shape
     n = y.shape[-1]
-    width = block_width(n, _BYTES // x.dtype.itemsize)
+    width = block_width(n, _OUTER_BYTES // x.dtype.itemsize)
     kernel = template_kernel(outer_products, x.dtype, width)
     if kernel is None:
         return None

@@ -9,7 +9,7 @@ from burnpy_numpy.kernels.compiler.loops import Loops
 from burnpy_numpy.kernels.convolution.channel_blocks import vector_width
 from burnpy_numpy.kernels.kernel import template_kernel
 
-_WORK = 40
+_PRODUCTS_PER_STATE = 40
 """The products that take as long as a state at a step, which has three exponentials and a logarithm."""
 
 
@@ -27,7 +27,7 @@ def run_recursion(emitted: Any, skips: Any, kept: Any) -> bool:
     kernel = template_kernel(ctc_recursion, emitted.dtype, width)
     if kernel is not None:
         sizes = (time, members, states, states // width)
-        kernel.run((emitted, skips.astype(emitted.dtype), kept), sizes, members, time * states * _WORK)
+        kernel.run((emitted, skips.astype(emitted.dtype), kept), sizes, members, time * states * _PRODUCTS_PER_STATE)
     return kernel is not None
 
 

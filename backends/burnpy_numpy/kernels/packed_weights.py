@@ -14,7 +14,7 @@ from burnpy_numpy.allocator import return_freed_memory
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.products.products import Product
 
-_MOST = 256 << 20
+_MAX_KEPT_BYTES = 256 << 20
 """The most memory of kept weights, in bytes."""
 
 
@@ -93,7 +93,7 @@ class PackedWeights:
             self._used = sum(kept.nbytes for kept in [*self._packed.values()])
 
 
-packed_weights = PackedWeights(_MOST)
+packed_weights = PackedWeights(_MAX_KEPT_BYTES)
 """The weights that convolutions, recurrences and products keep in this process."""
 
 

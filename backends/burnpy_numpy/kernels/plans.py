@@ -193,7 +193,7 @@ _KINDS: dict[int, Callable[[_Calls], None]] = {
     SUM_32: lambda w: w.add_rows("float32"),
     SUM_64: lambda w: w.add_rows("float64"),
 }
-_LONG = 1 << 12
+_MAX_UNDER_LOCK = 1 << 12
 """The number of elements above which Python's lock is released."""
 
 Address: TypeAlias = Any
@@ -281,7 +281,7 @@ class CallSequence:
     def __init__(self, entry: Entry, calls: Sequence[KernelCall], given: Sequence[str]) -> None:
         self._entry, self._calls = entry, calls
         self._argument = {name: k + 1 for k, name in enumerate(given)}  # the table is the first one
-        self._releases = sum(call.work for call in calls) > _LONG
+        self._releases = sum(call.work for call in calls) > _MAX_UNDER_LOCK
 
     def bind(self, space: Mapping[str, Any]) -> Callable[..., Any]:
         """Return the function that makes the calls, given arrays of the names ``given``, which are not checked.

@@ -228,7 +228,7 @@ class _Rows(Loops):
 
 _MOST_KEPT = 1 << 12
 """The number of windows along a dimension up to which their bounds are kept for the next call."""
-_COLUMNS = 16
+_MAXIMA_COLUMNS = 16
 """The number of columns whose maxima are found at a time."""
 
 
@@ -236,10 +236,10 @@ def run_adaptive_maxima(x: Any, size: Pair) -> Any:
     """Return the indices of the maxima of adaptive windows; None without a kernel for it."""
     n, channels, high, wide = x.shape
     rows = n * channels
-    if high == 1 and wide > 1 and rows >= _COLUMNS:  # the rows side by side, as the columns of one image
+    if high == 1 and wide > 1 and rows >= _MAXIMA_COLUMNS:  # the rows side by side, as the columns of one image
         found = run_adaptive_maxima(x.reshape((1, 1, rows, wide)).swapaxes(2, 3), (size[1], rows))
         return None if found is None else (found.reshape((size[1], rows)).T // rows).reshape((n, channels, *size))
-    width = block_width(wide, _COLUMNS)
+    width = block_width(wide, _MAXIMA_COLUMNS)
     usual = x.dtype is float32 or x.dtype is float64
     kernel = template_kernel(adaptive_maxima, x.dtype, width) if usual else None
     if kernel is None:

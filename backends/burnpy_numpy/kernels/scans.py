@@ -21,16 +21,16 @@ from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_starts, block_width
 
-_ROWS = 8
+_SCANNED_ROWS = 8
 """The number of rows that are scanned at a time."""
-_BYTES = 64
+_COLUMN_BYTES = 64
 """The size of the parts of columns that are scanned at a time, which are a line of the cache."""
 _ROW_BYTES = 64
 """The size of the parts of rows whose product is computed, which are multiplied at a time."""
-_LONG = 256
-"""The same of rows of at least `_MANY` such parts: several vectors, as each product waits for the last one."""
-_MANY = 4
-_PART = 1 << 10
+_LONG_ROW_BYTES = 256
+"""The same of rows of at least `_MIN_LONG_ROW` such parts: several vectors, as each product waits for the last one."""
+_MIN_LONG_ROW = 4
+_ROW_OF_TOTAL = 1 << 10
 """The length of the rows into which an array is divided, if it can be, to multiply all its elements. Products of longer
 rows often are subnormal numbers on the way to 0, with which processors multiply slowly."""
 EXTREMES = {"max": "ge", "min": "le"}
@@ -66,7 +66,7 @@ def _blocks(size: int, length: int, inner: int, width: int) -> tuple[Any, tuple[
 
 def _width(scans: int, inner: int, dtype: Any) -> int:
     """Return the number of scans in a block."""
-    return block_width(scans, _ROWS) if inner == 1 else block_width(inner, _BYTES // dtype.itemsize)
+    return block_width(scans, _SCANNED_ROWS) if inner == 1 else block_width(inner, _COLUMN_BYTES // dtype.itemsize)
 
 
 def scan_of(combine: str, x: Any, dim: int, reverse: bool) -> _Scan | None:
@@ -224,10 +224,10 @@ def _walk(
 def last_dims_product(x: Any, dims: Dims) -> Any:
     """Return the products over the last dimensions, or of parts of everything; None without a kernel for it."""
     count = math.prod([x.shape[d] for d in dims])
-    if count == x.size and count % _PART == 0:
-        count = _PART
+    if count == x.size and count % _ROW_OF_TOTAL == 0:
+        count = _ROW_OF_TOTAL
     size = x.dtype.itemsize
-    width = (_LONG if count * size >= _MANY * _LONG else _ROW_BYTES) // size
+    width = (_LONG_ROW_BYTES if count * size >= _MIN_LONG_ROW * _LONG_ROW_BYTES else _ROW_BYTES) // size
     kernel = template_kernel(row_products, x.dtype, width) if count > 1 else None
     if kernel is None:
         return None

@@ -19,11 +19,11 @@ from burnpy_numpy.kernels.convolution.channel_blocks import Squares
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import block_starts, block_width
 
-_BYTES = 64
+_ROW_BYTES = 64
 """The size of the parts of rows that are copied at a time."""
 _CONVERTED = 16
 """The number of elements that are converted at a time."""
-_LEAST, _MOST_MATRICES = 4, 1 << 14
+_MIN_TRANSPOSED, _MOST_MATRICES = 4, 1 << 14
 """The least length of each dimension of matrices that a kernel transposes, and the most matrices."""
 
 
@@ -38,7 +38,7 @@ def run_padded(x: Any, pairs: Pairs, how: str) -> Any:
     dtype = x.dtype
     if not x.ndim or not (dtype is float32 or dtype is float64):
         return None
-    width = block_width(x.shape[-1], _BYTES // dtype.itemsize)
+    width = block_width(x.shape[-1], _ROW_BYTES // dtype.itemsize)
     kernel = template_kernel(padded_rows, dtype, width)
     if kernel is None:
         return None
@@ -153,7 +153,7 @@ def _transposed(shape: Shape, strides: Shape, itemsize: int) -> _Transposed | No
     (count, _), (lines, far) = dims[near], dims[-1]
     others = [k for k in range(len(dims) - 1) if k != near]
     matrices = math.prod(dims[k][0] for k in others)
-    if min(count, lines) < _LEAST or matrices > _MOST_MATRICES:
+    if min(count, lines) < _MIN_TRANSPOSED or matrices > _MOST_MATRICES:
         return None
     sources = targets = np.zeros(1, np.int64)
     for k in others:

@@ -50,15 +50,15 @@ if TYPE_CHECKING:
 
 _array: Any = np.asarray
 _ndarray = np.ndarray
-_LARGE = 1 << 20
+_LARGE_BYTES = 1 << 20
 """The size in bytes of a large block."""
-_OWN = 0x1 | 0x4 | 0x400
+_OWN_MEMORY = 0x1 | 0x4 | 0x400
 """NumPy's flags C_CONTIGUOUS, OWNDATA and WRITEABLE."""
 
 
-_QUICK = frozenset({"log", "log2", "log10", "signbit"})
+_QUICK_IN_NUMPY = frozenset({"log", "log2", "log10", "signbit"})
 """The operations that by themselves take less time as calls of NumPy than as kernels."""
-_MANY = 1 << 14
+_MIN_QUICK_KERNEL = 1 << 14
 """The number of elements from which they do."""
 _PRODUCTS = ("matmul", "matmul_nt", "matmul_tn", "linear")
 
@@ -252,7 +252,7 @@ class NumPyExecutor(Executor):
 
     def program(self, program: Program, rows: int, columns: int) -> Launch | None:
         """Return the launch of a program's kernel; None if kernels are off, or NumPy takes less time."""
-        if program.name in _QUICK and rows * columns >= _MANY:
+        if program.name in _QUICK_IN_NUMPY and rows * columns >= _MIN_QUICK_KERNEL:
             return None
         kernel = program_kernel(program)
         return None if kernel is None else ProgramLaunch(kernel, rows, columns)
@@ -309,7 +309,7 @@ class NumPyExecutor(Executor):
 
         A large block does not fit in what a recording has freed, which is returned to the system first.
         """
-        if size >= _LARGE:
+        if size >= _LARGE_BYTES:
             return_freed_memory()
         block = np.empty(size + 64, np.uint8)
         start = -block.ctypes.data % 64
@@ -364,7 +364,7 @@ class NumPyExecutor(Executor):
 
     def may_overwrite(self, x: Any) -> bool:
         """Return whether an array is C-contiguous memory of its own that can be written to."""
-        return type(x) is _ndarray and x.flags.num & _OWN == _OWN
+        return type(x) is _ndarray and x.flags.num & _OWN_MEMORY == _OWN_MEMORY
 
     def overwrite(self, replay: Callable[..., Any], inputs: Sequence[Any], own: Set[int]) -> Any:
         """Return the outputs of a replay, in which no packed form is kept of an array that it overwrites."""

@@ -19,13 +19,13 @@ from burnpy.backend.numerics.quantile_slopes import gauss_rule, parabolic_end, t
 from burnpy.backend.numerics.special import STIRLING, log_gamma_near_one
 from burnpy.backend.primitives import Float
 
-_LARGE = 24.0
+_MIN_INTEGRAL = 24.0
 """From here on, of the smaller parameter, the integral is used."""
-_STEPS = 64
+_FRACTION_STEPS = 64
 """The number of steps of the fraction."""
 _NODES, _DEPTH = 32, 40.0
 """The nodes of Gauss's rule, and minus the exponent at which the integral ends."""
-_SMALL, _TERMS = 0.25, 60
+_MAX_SERIES, _TERMS = 0.25, 60
 """Up to here, of the second parameter, the series is used beyond the mean, and its terms."""
 _EXCESS = tuple(-((-1.0) ** n) / n for n in range(2, 14))[::-1]
 """The coefficients of (log(1 + w) - w) / w², for |w| up to 1 / 32."""
@@ -84,7 +84,7 @@ def _logit_density(b: Any, a: Float, c: Float, p: Float, q: Float, log_p: Float,
 
 def _beta_inside(b: Any, x: Float, first: Float, second: Float) -> Float:
     """Compute I for 0 < x < 1, and finite positive parameters."""
-    large = b.ge(b.minimum(first, second), _LARGE)
+    large = b.ge(b.minimum(first, second), _MIN_INTEGRAL)
     one = b.where(large, b.full((), 0.0, x.dtype), 1.0)  # the fraction converges beyond a mean that is small
     upper = b.gt(b.mul(x, b.add(b.add(first, second), b.add(one, one))), b.add(first, one))
     other, logs = b.add(b.neg(x), 1.0), (b.log(x), b.log1p(b.neg(x)))
@@ -92,7 +92,7 @@ def _beta_inside(b: Any, x: Float, first: Float, second: Float) -> Float:
     a, c = b.where(upper, second, first), b.where(upper, first, second)
     density = _logit_density(b, a, c, p, q, b.where(upper, logs[1], logs[0]), b.where(upper, logs[0], logs[1]))
     tail = b.mul(density, b.where(large, _integral(b, p, a, c, large), _beta_fraction(b, p, a, c)))
-    near_one = b.where(b.lt(second, _SMALL), _beta_small(b, other, first, second), b.add(b.neg(tail), 1.0))
+    near_one = b.where(b.lt(second, _MAX_SERIES), _beta_small(b, other, first, second), b.add(b.neg(tail), 1.0))
     return b.where(upper, near_one, tail)
 
 
@@ -101,7 +101,7 @@ def _beta_small(b: Any, y: Float, a: Float, c: Float) -> Float:
 
     It is 1 - e (1 + c Σ (1 - a)ₙ yⁿ / (n! (c + n))), with e = y^c Γ(a + c) / (Γ(a) Γ(1 + c)).
     """
-    c = b.minimum(c, _SMALL)
+    c = b.minimum(c, _MAX_SERIES)
     y = b.minimum(y, b.div(b.add(c, 1.0), b.add(b.add(a, c), 2.0)))
     rise = b.sub(_log_gamma_rise(b, a, c), log_gamma_near_one(b, c))
     logarithm = b.add(b.mul(c, b.log(y)), rise)
@@ -141,7 +141,7 @@ def _stirling_drop(b: Any, u: Float, v: Float) -> Float:
 def _beta_fraction(b: Any, x: Float, a: Float, c: Float) -> Float:
     """Compute 1 / (a · (1 + d₁ / (1 + d₂ / (1 + …)))), for x up to the mean."""
     value, total = b.full((), 1.0, x.dtype), b.add(a, c)
-    for n in range(_STEPS, 0, -1):
+    for n in range(_FRACTION_STEPS, 0, -1):
         m, odd = float(n // 2), n % 2
         under = b.add(a, 2.0 * m)
         if odd:

@@ -177,7 +177,7 @@ def test_weights_that_are_not_finite(name: str, value: float) -> None:
 @joins
 @pytest.mark.parametrize("name", ["few channels", "many members", "groups"])
 def test_parts_of_the_batch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocked, "_PART", 1)
+    monkeypatch.setattr(blocked, "_PART_BYTES", 1)
     monkeypatch.setattr(tiles, "_SOURCE", 1)
     make, shape = LAYERS[name]
     convolution = make("float32")

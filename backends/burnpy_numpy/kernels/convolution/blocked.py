@@ -56,9 +56,9 @@ from burnpy_numpy.kernels.packed_weights import packed_weights
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.plans import KernelCall
 
-_PART = 4 << 20
+_PART_BYTES = 4 << 20
 """The most bytes of the source and the result of a part of the batch."""
-_PANEL = 512 << 10
+_PANEL_BYTES = 512 << 10
 """The most bytes of weight that are packed before they are used."""
 _FEW_PIXELS = 1 << 11
 """The number of pixels of the result below which packing the weight takes a noticeable share of the time."""
@@ -156,10 +156,10 @@ class BlockedConvolution:
         self.blocks = -(-self.channels // self.lanes)
         self.template, self.source_lanes, self.summed = self._described()
         self.panel = self.taps * self.summed * self.lanes  #: the elements of the packed weight for a block
-        most = max(1, _PANEL // (self.panel * dtype.itemsize))
+        most = max(1, _PANEL_BYTES // (self.panel * dtype.itemsize))
         self.chunk = min(most, self.blocks)  #: the blocks that are computed at a time, one after the other
         each = (math.prod(source[1:]) + math.prod(result[1:])) * dtype.itemsize
-        self.step = max(_MEMBERS, _PART // max(1, each) // _MEMBERS * _MEMBERS)  #: the members of a part of the batch
+        self.step = max(_MEMBERS, _PART_BYTES // max(1, each) // _MEMBERS * _MEMBERS)  #: members of a part
         self.pack, self.to, self.back, _ = block_kernels(
             dtype,
             self._packing(),

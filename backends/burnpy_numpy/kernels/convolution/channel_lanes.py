@@ -26,7 +26,7 @@ from burnpy_numpy.kernels.kernel import contiguous, described
 if TYPE_CHECKING:
     from burnpy_array import ArrayBackend
 
-_APART = 4
+_SUMS_APART = 4
 """The number of neighbours in a row that are added up apart."""
 
 
@@ -134,10 +134,10 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
             for j in range(vectors):
                 w.store_at(zero, cell, str(j * width))
         chunks = w.ceil_div(w.minus(bottom, top), chunk)
-        several = w.quotient(w.minus(right, left), _APART)
-        middle = w.plus(left, w.times(several, _APART))
+        several = w.quotient(w.minus(right, left), _SUMS_APART)
+        middle = w.plus(left, w.times(several, _SUMS_APART))
         with w.loop("0", chunks) as part:
-            totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(_APART)]
+            totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(_SUMS_APART)]
             first = w.plus(top, w.times(part, chunk))
             with w.loop("0", members) as n, w.loop(first, w.smaller(w.plus(first, chunk), bottom)) as row:
                 source = w.plus(w.plus(w.times(n, x_member), w.times(row, x_row)), pixels)
@@ -153,7 +153,7 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
 
                 with w.loop("0", several) as k:
                     for j, sums in enumerate(totals):
-                        add(w.plus(w.plus(left, w.times(k, _APART)), j), sums)
+                        add(w.plus(w.plus(left, w.times(k, _SUMS_APART)), j), sums)
                 for j, sums in enumerate(totals[:-1]):
                     with w.inside(j, w.minus(right, middle)):
                         add(w.plus(middle, j), sums)
@@ -164,7 +164,7 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
     return w.function()
 
 
-LANES, _ALWAYS, _STRIDED, _FEW = 32, 256, 16, 8
+MIN_LANES, _ALWAYS_LANES, _MIN_STRIDED_LANES, _MIN_GRADIENT_LANES = 32, 256, 16, 8
 """The least numbers of channels for which vectors of channels may take less time with large images; for which they
 always do; for which they do in a strided convolution; and in the gradient of its input, and for which they may at
 all."""
@@ -255,11 +255,11 @@ def _uses_lanes(
     x = np.broadcast_to(np.empty((), dtype), source)
     channels, depth, strided = shape[1] // groups, x.shape[1] // groups, where[0] != (1, 1)
     if _is_depthwise(x, shape, groups):  # without a stride `depthwise` takes less time
-        return strided and groups >= (_FEW if backward else LANES)
+        return strided and groups >= (_MIN_GRADIENT_LANES if backward else MIN_LANES)
     least = min(depth, channels)
-    if strided and least >= (_FEW if backward else _STRIDED):
+    if strided and least >= (_MIN_GRADIENT_LANES if backward else _MIN_STRIDED_LANES):
         return True
-    cost = _FAR if least >= LANES and _is_large(x) else FORWARD
+    cost = _FAR if least >= MIN_LANES and _is_large(x) else FORWARD
     share = _share_inside(x.shape, weight, shape, where, backward)
     laid_out = 1 + _LAID_OUT / (depth * weight[2] * weight[3])
     return better_by_channels(least, channels, x, row_efficiency(shape[3], x.itemsize) * share * cost * laid_out)
@@ -286,11 +286,11 @@ def weight_gradient_lanes(b: ArrayBackend, grad: Any, x: Any, shape: Shape, wher
     """Return the gradient of the weight, of a shape; None if another way takes less time; see `convolve_lanes`."""
     row = grad.shape[3]
     if shape[0] == groups == x.shape[1]:
-        many = groups >= _FEW and _is_short(row if where[0] != (1, 1) else 2 * row - 1, x)
+        many = groups >= _MIN_GRADIENT_LANES and _is_short(row if where[0] != (1, 1) else 2 * row - 1, x)
         gradient = depthwise_weight_gradient
     else:
         cost = _SHORT if row <= 2 * target().vector // x.itemsize else _WEIGHT
-        many = shape[1] >= LANES or not _is_large(x)
+        many = shape[1] >= MIN_LANES or not _is_large(x)
         many = many and better_by_channels(shape[1], shape[1], x, row_efficiency(row, x.itemsize) * cost)
         gradient = weight_gradient_of_blocks
     return b._call(_weight_gradient, gradient, grad, x, shape, where, groups) if many else None
@@ -305,8 +305,8 @@ def better_by_channels(least: int, lanes: int, x: Any, by_rows: float) -> bool:
         x: an array, for its dtype.
         by_rows: the time of vectors of channels, if all lanes are used, relative to vectors of neighbours.
     """
-    width = LANES if lanes >= LANES else target().vector // x.itemsize
-    return least >= _ALWAYS or (least >= _FEW and by_rows < lanes / (-(-lanes // width) * width))
+    width = MIN_LANES if lanes >= MIN_LANES else target().vector // x.itemsize
+    return least >= _ALWAYS_LANES or (least >= _MIN_GRADIENT_LANES and by_rows < lanes / (-(-lanes // width) * width))
 
 
 def _is_large(x: Any) -> bool:

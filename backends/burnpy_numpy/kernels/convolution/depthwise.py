@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from burnpy_array import ArrayBackend
     from burnpy_numpy.kernels.plans import KernelCall
 
-_ROWS = 4
+_ROWS_TOGETHER = 4
 """The number of rows of the result that are computed together, inside of the padding."""
 _UNROLLED = 49
 """The size of the windows up to which rows are computed together."""
@@ -121,7 +121,7 @@ def _of_shapes(
         return None
     (_, channels, rows, columns), (high, wide) = shape, source[2:]
     top, bottom = -(-padding[0] // stride[0]), (high - 1 + padding[0] - (window[0] - 1) * dilation[0]) // stride[0] + 1
-    inside = (top, max(0, min(bottom, rows) - top) // _ROWS) if window[0] * window[1] <= _UNROLLED else (0, 0)
+    inside = (top, max(0, min(bottom, rows) - top) // _ROWS_TOGETHER) if window[0] * window[1] <= _UNROLLED else (0, 0)
     sizes = (high, wide, rows, columns, *padding, channels, channels // source[1], min(inside[0], rows), inside[1])
     return kernel, sizes, rows * columns * window[0] * window[1] / PRODUCTS
 
@@ -148,11 +148,11 @@ def depthwise(
     """
     w = _Planes(dtype, width, _Window(high, wide, down, across, deep, long), epilogue)
     vectors = w.ceil_div(w.columns, width)
-    rest = w.plus(w.top, w.times(w.blocks, _ROWS))
+    rest = w.plus(w.top, w.times(w.blocks, _ROWS_TOGETHER))
     with w.loop("%begin", "%end") as plane, w.loop("0", vectors) as j:
         w.start_columns(plane, j)
         with w.loop("0", w.blocks) as block:
-            w.compute_rows(w.plus(w.top, w.times(block, _ROWS)), _ROWS, None)
+            w.compute_rows(w.plus(w.top, w.times(block, _ROWS_TOGETHER)), _ROWS_TOGETHER, None)
         for begin, end in (("0", w.top), (rest, w.rows)):
             with w.loop(begin, end) as row:
                 w.compute_rows(row, 1, w.window_rows_inside(row))

@@ -30,7 +30,7 @@ _WORTH = {"amx": 1 << 22, "dots": 1 << 25}
 """The least number of multiplications for which this takes less time than float32, by the instructions for bfloat16."""
 _CHANNELS, _WINDOWS = 32, 32
 """The least numbers of channels, of a group and of its results, and of an image's windows."""
-_BLOCK = 1 << 20
+_BLOCK_BYTES = 1 << 20
 """The bytes of the products of a block of images, which are copied from the second cache. Sums of weights' gradients
 depend on it, and so it is one number for any count of threads."""
 
@@ -245,7 +245,7 @@ def _copy(x: Any, out: Any, added: Any = None) -> None:
 
 def _blocks(count: int, each: int) -> Iterator[tuple[int, int]]:
     """Yield begin and end of blocks of images, which take this many bytes each."""
-    parts = -(-count // max(1, _BLOCK // max(each, 1)))
+    parts = -(-count // max(1, _BLOCK_BYTES // max(each, 1)))
     step = -(-count // parts)
     return ((begin, min(begin + step, count)) for begin in range(0, count, step))
 

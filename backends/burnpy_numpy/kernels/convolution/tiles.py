@@ -193,15 +193,15 @@ _SOURCE = 1 << 18
 """The maximum size of the padded members of a part in bytes, for one thread."""
 _MOST_PARTS = 4
 """How many times as many members are laid out for more threads at most."""
-_SHORT = 32
+_MIN_VECTOR_BYTES = 32
 """The least size in bytes for which a vector may take no more time than a shorter one."""
 _TILES = ((4, 3), (6, 2), (5, 2), (4, 2), (3, 3), (2, 4), (1, 8), (1, 4), (1, 1))
 """Channels and vectors of the blocks in registers, for 16 registers: sums, one factor for each vector and one more."""
 _TILES_OF_32 = ((8, 3), (6, 4), (4, 6), (4, 4), (2, 8), (1, 8), (1, 4), (1, 1))
-_LEAST = 8  # sums: fewer take as long, as each product waits for the one before
-_COLUMNS = ((4, 3), (2, 4), (1, 5), (1, 3))
+_MIN_SUMS = 8  # sums: fewer take as long, as each product waits for the one before
+_WEIGHT_TILES = ((4, 3), (2, 4), (1, 5), (1, 3))
 """Channels and elements of the blocks of the gradient of the weight, for 16 registers."""
-_COLUMNS_OF_32 = ((6, 3), (4, 5), (2, 9), (1, 9), (1, 3))
+_WEIGHT_TILES_OF_32 = ((6, 3), (4, 5), (2, 9), (1, 9), (1, 3))
 
 
 class Tables(NamedTuple):
@@ -254,7 +254,7 @@ class Windows:
         per, vectors = self.weight[0] // self.groups, high * len(starts)
         block = min(
             (b for b in (_TILES if self._registers < 32 else _TILES_OF_32) if b[0] <= per),
-            key=lambda b: -(-per // b[0]) * -(-vectors // b[1]) * (max(b[0] * b[1], _LEAST) + 0.1 * (b[0] + b[1])),
+            key=lambda b: -(-per // b[0]) * -(-vectors // b[1]) * (max(b[0] * b[1], _MIN_SUMS) + 0.1 * (b[0] + b[1])),
         )
         places, targets = self._places(starts)
         last = -(-vectors // block[1]) * block[1] - vectors
@@ -273,7 +273,7 @@ class Windows:
         """The tables of the gradient of the weight."""
         wide, per = self.counts[1], self.weight[0] // self.groups
         block = min(
-            (b for b in (_COLUMNS if self._registers < 32 else _COLUMNS_OF_32) if b[0] <= per),
+            (b for b in (_WEIGHT_TILES if self._registers < 32 else _WEIGHT_TILES_OF_32) if b[0] <= per),
             key=lambda b: -(-per // b[0]) * b[0] * -(-self.length // b[1]) * b[1] * (1 + 1 / b[0] + 1 / b[1]),
         )
         whole = wide // self._width * self._width
@@ -398,7 +398,7 @@ def row_efficiency(count: int, itemsize: int) -> float:
         itemsize: the size of an element in bytes.
     """
     width = _row_width(count, target().vector // itemsize)
-    speed = min(1.0, width * itemsize / min(_SHORT, target().vector))
+    speed = min(1.0, width * itemsize / min(_MIN_VECTOR_BYTES, target().vector))
     return count / (-(-count // width) * width) * speed
 
 

@@ -19,7 +19,7 @@ from burnpy.backend.operations.convolution import window_counts
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution import conv2d
-from burnpy_numpy.kernels.convolution.channel_lanes import FORWARD, LANES, better_by_channels
+from burnpy_numpy.kernels.convolution.channel_lanes import FORWARD, MIN_LANES, better_by_channels
 from burnpy_numpy.kernels.convolution.conv2d import NARROW, convolution, gradient_by_phases, kernel_of, run_forward
 from burnpy_numpy.kernels.convolution.tiles import Windows, row_efficiency
 from burnpy_numpy.kernels.convolution.weight_gradients import run_by_weight, weight_gradient
@@ -184,5 +184,5 @@ def _suits(x: Any, y: Any, weight: Shape, counts: Shape) -> bool:
         and x.shape[0] * math.prod(counts) * math.prod(weight) >= conv2d.MIN_PRODUCTS
         and (x.dtype is float32 or x.dtype is float64)
         and y.dtype is x.dtype
-        and not (least >= LANES and better_by_channels(least, weight[0], x, by_rows))
+        and not (least >= MIN_LANES and better_by_channels(least, weight[0], x, by_rows))
     )

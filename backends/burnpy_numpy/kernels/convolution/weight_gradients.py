@@ -43,7 +43,7 @@ from burnpy_numpy.kernels.convolution.tiles import Where, Windows, ranges
 from burnpy_numpy.kernels.kernel import contiguous, described
 from burnpy_numpy.kernels.launch import TemplateKernel
 
-_PART = 16 << 20
+_PART_BYTES = 16 << 20
 """The most bytes of x and of the gradient in a part of the batch."""
 GRADIENT_ROWS = 1 << 14
 """The maximum size in bytes of those channels of a gradient that are read again and again for a block of a weight."""
@@ -201,7 +201,7 @@ class BlockedWeightGradient:
             self._finish(self._by_groups(held, (x, grad)), out)
             return
         each = sum(math.prod(images.shape[1:]) for images in self.images) * self.dtype.itemsize
-        step = max(self.step, _PART // max(1, each) // self.step * self.step)
+        step = max(self.step, _PART_BYTES // max(1, each) // self.step * self.step)
         if step >= self.members and self.blocks >= COUNT:
             self._whole((x, grad), out)
             return

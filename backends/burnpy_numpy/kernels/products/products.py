@@ -38,9 +38,9 @@ from burnpy_numpy.matmul import LEAST, MULTIPLICATIONS_PER_ELEMENT
 
 _MOST_DOUBLE = 1 << 21
 """The bytes of a matrix B of float64 beyond which OpenBLAS takes less time, as it comes from memory."""
-_TINY = 1 << 13
+_MAX_FEW_COLUMNS = 1 << 13
 """The number of multiplications up to which there may be few columns, if a bias is added."""
-_SMALL = 1 << 18
+_MAX_ROW_BYTES = 1 << 18
 """The bytes of a matrix B up to which one row is multiplied by it, with a bias."""
 _MANY_ROWS = 256
 """The least number of rows for which blocks of B are copied although they could be read in place."""
@@ -83,8 +83,8 @@ def serves(rows: int, inner: int, columns: int, itemsize: int, biased: bool = Fa
         wide = 2 * columns >= 3 * width and inner * columns >= _WORTH_SUMMING
         return wide and 1 < inner <= _MOST_SUMMED // itemsize
     if biased:
-        wide = 2 * columns >= width or rows * inner * columns <= _TINY
-        return wide and (rows > 1 or inner * columns * itemsize <= _SMALL) and rows * inner > 0
+        wide = 2 * columns >= width or rows * inner * columns <= _MAX_FEW_COLUMNS
+        return wide and (rows > 1 or inner * columns * itemsize <= _MAX_ROW_BYTES) and rows * inner > 0
     return 2 * columns >= 3 * width and rows > 1 and rows * inner * columns >= LEAST
 
 

@@ -20,9 +20,9 @@ from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_starts, block_width
 from burnpy_numpy.kernels.products.copies import BYTES_AHEAD, STORED, VECTORS, ProductLines
 
-_BYTES = 64
+_VECTOR_BYTES = 64
 """The size of a vector of floats in bytes."""
-_TILE = 4
+_TILE_ROWS = 4
 """The number of rows of x that are multiplied by each converted vector of the matrix."""
 _UNROLLED = 4
 """The number of vectors of a row of the matrix that are converted at a time."""
@@ -37,7 +37,7 @@ _EIGHTS = 0x88888888 - (1 << 32)
 def run_quantized_product(x: Any, weight: Any, scale: Any) -> Any:
     """Return the product of `Backend.quantized_matmul` for C-contiguous matrices; None without a kernel, or if groups
     are too short."""
-    width, bits = _BYTES // x.itemsize, 4 if weight.dtype is uint8 else 8
+    width, bits = _VECTOR_BYTES // x.itemsize, 4 if weight.dtype is uint8 else 8
     (rows, columns), (outputs, groups) = x.shape, scale.shape
     count = weight.shape[1] // groups
     if count < width:
@@ -45,7 +45,7 @@ def run_quantized_product(x: Any, weight: Any, scale: Any) -> Any:
     vectors = count // width
     constant = vectors if groups > 1 and count % width == 0 and vectors <= _UNROLLED else 0
     out, done = np.empty((rows, outputs), x.dtype), 0
-    for tile in (_TILE, 1):
+    for tile in (_TILE_ROWS, 1):
         some = (rows - done) // tile * tile
         if some:
             kernel = template_kernel(quantized_rows, x.dtype, width, bits, tile, constant)
@@ -192,7 +192,7 @@ def integer_windows(
     whole = [a + n + b for a, n, b in zip(before, high_by_wide, behind, strict=True)]
     each = list(zip(whole, taps, steps, gaps, strict=True))
     counts = tuple((n - (k - 1) * gap - 1) // step + 1 for n, k, step, gap in each)
-    width, row = block_width(counts[1], _BYTES), block_width(high_by_wide[1], _BYTES)
+    width, row = block_width(counts[1], _VECTOR_BYTES), block_width(high_by_wide[1], _VECTOR_BYTES)
     copier = template_kernel(window_columns, width, row, min(steps[1], 3)) if min(counts) > 0 else None
     if copier is None:
         return None

@@ -14,7 +14,7 @@ from tests.hostcuda import simulator
 
 simulator.require()
 
-from burnpy_cupy.kernels import recurrence  # noqa: E402
+from burnpy_cupy.kernels import recurrent  # noqa: E402
 
 N, T, H = 4, 12, 5
 
@@ -92,8 +92,8 @@ def test_a_layer_that_fits_is_one_launch(
     shape: tuple[int, int, int], units: int, dtype: str, close: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same bits, whichever block or thread is first, with a part of a tile, of a block and of a multiplied row."""
-    monkeypatch.setattr(recurrence, "_UNITS", units)
-    recurrence._persistent_launch.cache_clear()
+    monkeypatch.setattr(recurrent, "_MIN_UNITS", units)
+    recurrent._persistent_launch.cache_clear()
     for lengths, reverse in ((None, False), (np.arange(shape[0]) % (shape[1] + 1), True)):
         for name, args in examples(lengths, reverse, shape, dtype).items():
             found = []
@@ -110,7 +110,7 @@ def test_a_layer_that_fits_is_one_launch(
                 near = close * max(1.0, float(np.abs(want).max()))
                 np.testing.assert_allclose(got.astype(np.float64), want, rtol=close, atol=near, err_msg=name)
             assert all(x.tobytes() == y.tobytes() for other in found[1:] for x, y in zip(found[0], other, strict=True))
-    recurrence._persistent_launch.cache_clear()
+    recurrent._persistent_launch.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -125,4 +125,4 @@ def test_which_layers_fit(dtype: str, sequences: int, size: int, fits: bool) -> 
     """On an H100: the weight in its shared memory, and fewer products than cuBLAS takes less time for."""
     shape, weight = (sequences, 10, size), (size, 4 * size)
     given = ("burnpy_lstm", dtype_of(dtype), dtype_of("float32"), shape, weight, (False, False), (4 * size, 1))
-    assert bool(recurrence._persistent_launch.__wrapped__(CuPy(), *given)) == fits
+    assert bool(recurrent._persistent_launch.__wrapped__(CuPy(), *given)) == fits

@@ -1,7 +1,7 @@
 """Recurrences, by kernels that compute all steps of a block of sequences in one call.
 
 At each time step, the product of the state before and a tile of the weight is summed up in registers, for a few
-sequences at once; the rest of the step follows, a program traced from `burnpy.backend.operations.recurrence`.
+sequences at once; the rest of the step follows, a program traced from `burnpy.backend.operations.recurrent`.
 Sequences do not depend on each other, and so threads divide them.
 
 A tile is some neighbouring columns of the hidden state. Blocks of sequences and tiles are all of one size, and so the
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from burnpy.backend.operations import recurrence as steps
+from burnpy.backend.operations import recurrent as steps
 from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Input, Program, trace
 from burnpy_numpy.kernels.compiler.loops import Loops

@@ -17,18 +17,18 @@ from burnpy_cupy.gemm import multiply
 from burnpy_cupy.kernels.elementwise_kernel import contiguous
 from burnpy_cupy.kernels.launch import Launch, launcher
 from burnpy_cupy.kernels.matmul import CuPyMatmul
-from burnpy_cupy.kernels.recurrence_kernels import PERSISTENT_THREADS, arrays_of
+from burnpy_cupy.kernels.recurrent_kernels import PERSISTENT_THREADS, arrays_of
 from burnpy_cupy.runtime import empty
 
-_WORK = 1 << 19
+_MIN_CUBLAS_PRODUCTS = 1 << 19
 """The products of a block for an element, at least, for which cuBLAS, on all multiprocessors, takes less time."""
-_UNITS = 4
+_MIN_UNITS = 4
 """The least numbers of the state that a block computes."""
 _RUN, _VECTOR = 4, 16
 """The numbers and the most bytes that a thread reads at a time."""
 
 
-class CuPyRecurrence(CuPyMatmul):
+class CuPyRecurrent(CuPyMatmul):
     """Recurrences over sequences; gates of 16-bit floats are computed in float32, and rounded when they are kept."""
 
     def lstm(self, x: Any, hidden: Any, cell: Any, weight: Any, lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
@@ -78,7 +78,7 @@ class CuPyRecurrence(CuPyMatmul):
 class _Elements:
     """The elements of sequences in the order of reading, and the arguments that say where a kernel is."""
 
-    def __init__(self, b: CuPyRecurrence, states: Any, lengths: Any, reverse: bool) -> None:
+    def __init__(self, b: CuPyRecurrent, states: Any, lengths: Any, reverse: bool) -> None:
         self._b, self._reverse = b, reverse
         self._sequences, self._steps, self._size = states.shape
         self._lengths = empty(b.xp, (0,), int64) if lengths is None else contiguous(b.xp, lengths)
@@ -140,7 +140,7 @@ class _Elements:
 
 @lru_cache(256)
 def _persistent_launch(
-    b: CuPyRecurrence,
+    b: CuPyRecurrent,
     name: str,
     dtype: DType,
     wide: DType,
@@ -151,11 +151,11 @@ def _persistent_launch(
 ) -> Launch | None:
     """Return the launch of a persistent kernel, or None where it does not fit, or cuBLAS is faster."""
     gpu, (sequences, steps, size), (depth, columns) = b.xp.cuda.Device(b.index).attributes, shape, weight
-    units = _UNITS * -(-size // (_UNITS * gpu["MultiProcessorCount"]))  # of a block, one to a multiprocessor
+    units = _MIN_UNITS * -(-size // (_MIN_UNITS * gpu["MultiProcessorCount"]))  # of a block, one to a multiprocessor
     own = columns // size * units
     tile = 4 if own <= 4 else 8 if own <= 8 else 16
     shared = depth * -(-own // tile) * tile * dtype.itemsize + PERSISTENT_THREADS * 16 * wide.itemsize
-    is_small = sequences * depth * own <= _WORK and shared <= b._limits[1]
+    is_small = sequences * depth * own <= _MIN_CUBLAS_PRODUCTS and shared <= b._limits[1]
     if not gpu["CooperativeLaunch"] or size % _RUN or not is_small:
         return None
     constants = {
@@ -176,12 +176,12 @@ def _wide(dtype: DType) -> DType:
     return float32 if dtype.itemsize == 2 else dtype
 
 
-def _contiguous(b: CuPyRecurrence, *arrays: Any) -> list[Any]:
+def _contiguous(b: CuPyRecurrent, *arrays: Any) -> list[Any]:
     return [contiguous(b.xp, x) for x in arrays]
 
 
 def _lstm(
-    b: CuPyRecurrence, x: Any, hidden: Any, cell: Any, weight: Any, lengths: Any, reverse: bool
+    b: CuPyRecurrent, x: Any, hidden: Any, cell: Any, weight: Any, lengths: Any, reverse: bool
 ) -> tuple[Any, Any, Any]:
     x, hidden, cell = _contiguous(b, x, hidden, cell)
     states, cells = (empty(b.xp, (*x.shape[:2], hidden.shape[1]), x.dtype) for _ in range(2))
@@ -192,7 +192,7 @@ def _lstm(
     return states, cells, gates
 
 
-def _lstm_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
+def _lstm_backward(b: CuPyRecurrent, given: tuple[Any, ...], lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
     grad, grad_cells, cell, weight, cells, gates = _contiguous(b, *given)
     grad_x = empty(b.xp, gates.shape, gates.dtype)
     product, rest, rest_cells = (b.xp.zeros(cell.shape, _wide(cell.dtype)) for _ in range(3))
@@ -201,9 +201,7 @@ def _lstm_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reve
     return grad_x, _first(b, product, rest, cell.dtype), rest_cells.astype(cell.dtype, copy=False)
 
 
-def _gru(
-    b: CuPyRecurrence, x: Any, hidden: Any, weight: Any, bias: Any, lengths: Any, reverse: bool
-) -> tuple[Any, Any]:
+def _gru(b: CuPyRecurrent, x: Any, hidden: Any, weight: Any, bias: Any, lengths: Any, reverse: bool) -> tuple[Any, Any]:
     x, hidden, bias = _contiguous(b, x, hidden, bias)
     size = hidden.shape[1]
     states, gates = (empty(b.xp, (*x.shape[:2], n), x.dtype) for n in (size, 4 * size))
@@ -213,7 +211,7 @@ def _gru(
     return states, gates
 
 
-def _gru_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
+def _gru_backward(b: CuPyRecurrent, given: tuple[Any, ...], lengths: Any, reverse: bool) -> tuple[Any, Any, Any]:
     grad, hidden, weight, states, gates = _contiguous(b, *given)
     grad_x, grad_products = (empty(b.xp, (*states.shape[:2], weight.shape[1]), states.dtype) for _ in range(2))
     product, rest = (b.xp.zeros(hidden.shape, _wide(hidden.dtype)) for _ in range(2))
@@ -222,7 +220,7 @@ def _gru_backward(b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, rever
     return grad_x, grad_products, _first(b, product, rest, hidden.dtype)
 
 
-def _rnn(b: CuPyRecurrence, x: Any, hidden: Any, weight: Any, lengths: Any, reverse: bool, relu: bool) -> Any:
+def _rnn(b: CuPyRecurrent, x: Any, hidden: Any, weight: Any, lengths: Any, reverse: bool, relu: bool) -> Any:
     x, hidden = _contiguous(b, x, hidden)
     states = empty(b.xp, x.shape, x.dtype)
     product = empty(b.xp, hidden.shape, _wide(x.dtype))
@@ -231,9 +229,7 @@ def _rnn(b: CuPyRecurrence, x: Any, hidden: Any, weight: Any, lengths: Any, reve
     return states
 
 
-def _rnn_backward(
-    b: CuPyRecurrence, given: tuple[Any, ...], lengths: Any, reverse: bool, relu: bool
-) -> tuple[Any, Any]:
+def _rnn_backward(b: CuPyRecurrent, given: tuple[Any, ...], lengths: Any, reverse: bool, relu: bool) -> tuple[Any, Any]:
     grad, weight, states = _contiguous(b, *given)
     grad_x = empty(b.xp, states.shape, states.dtype)
     product, rest = (b.xp.zeros((states.shape[0], states.shape[2]), _wide(states.dtype)) for _ in range(2))
@@ -242,6 +238,6 @@ def _rnn_backward(
     return grad_x, _first(b, product, rest, states.dtype)
 
 
-def _first(b: CuPyRecurrence, product: Any, rest: Any, dtype: DType) -> Any:
+def _first(b: CuPyRecurrent, product: Any, rest: Any, dtype: DType) -> Any:
     """Return the gradient of the state before all elements: the last product and the part carried besides it."""
     return b.xp.add(product, rest, product).astype(dtype, copy=False)

@@ -169,7 +169,7 @@ def _or_zeros(i: Any, grad: Float | None, result: Float) -> Float:
     return i.full(result.shape, 0.0, result.dtype) if grad is None else grad
 
 
-class Recurrence(OperationsBase):
+class Recurrent(OperationsBase):
     """Recurrences over sequences x (N, T, gates · H), T at least 1, from a state (N, H); floats of one dtype.
 
     The weight is (H, gates · H). ``lengths`` (N,), of int64, are the numbers of elements that count, None for all: at

@@ -14,7 +14,7 @@ _MIN_HIDDEN = 4
 """The hidden size from which kernels are used."""
 
 
-class NumPyRecurrence(ArrayBackend):
+class NumPyRecurrent(ArrayBackend):
     """Recurrences and their gradients."""
 
     def recurrent_states(self, name: str, *args: Any) -> tuple[Any, ...]:
@@ -82,7 +82,7 @@ def _forward_kernel(
 
     ``given`` are x, hidden, cell, weight and bias; None for those that the kind of recurrence does not have.
     """
-    kernels = family_kernels("recurrence") if _suits((*given[0].shape[:2], given[1].shape[1]), given) else None
+    kernels = family_kernels("recurrent") if _suits((*given[0].shape[:2], given[1].shape[1]), given) else None
     return None if kernels is None else kernels.forward(kind, given, lengths, reverse, keeps)
 
 
@@ -91,7 +91,7 @@ def _backward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: b
 
     ``given`` are the gradients of states and cells; hidden, cell, weight, states, cells and gates.
     """
-    kernels = family_kernels("recurrence") if _suits(given[0].shape, given) else None
+    kernels = family_kernels("recurrent") if _suits(given[0].shape, given) else None
     return None if kernels is None else kernels.backward(kind, given, lengths, reverse)
 
 

@@ -1,6 +1,6 @@
 """Kernels of recurrent networks: one element of all sequences, or all elements.
 
-The formulas are those of ``lstm_step``, ``gru_step`` and ``rnn_step`` of `burnpy.backend.operations.recurrence` and of
+The formulas are those of ``lstm_step``, ``gru_step`` and ``rnn_step`` of `burnpy.backend.operations.recurrent` and of
 their gradients. A thread computes one number of the state of one sequence; it writes that number, its gates and what is
 carried to the next element alone, so no two threads write one place.
 
@@ -206,7 +206,7 @@ __device__ void multiply(const T* x, long long step, const T* weights, F* sums, 
   __syncthreads();
 }
 """
-"""Products of a block, and the waiting for all blocks. The constants: see `burnpy_cupy.kernels.recurrence`."""
+"""Products of a block, and the waiting for all blocks. The constants: see `burnpy_cupy.kernels.recurrent`."""
 
 
 def arrays_of(name: str) -> list[tuple[str, str]]:
