@@ -38,7 +38,5 @@ class ArrayBackend(
     ArrayFourier,
     ArrayFused,
 ):
-    """A backend on top of an array module with NumPy's interface.
-
-    A subclass sets ``xp`` and writes ``_call``, ``from_numpy``, ``to_numpy``, ``_add_at``, ``_reduce_at`` and ``_erf``.
-    """
+    """A backend on top of an array module with NumPy's interface. A subclass sets ``xp`` and writes ``_call``,
+    ``from_numpy``, ``to_numpy``, ``_add_at``, ``_reduce_at`` and ``_erf``."""

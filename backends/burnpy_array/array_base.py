@@ -15,11 +15,9 @@ NUMBERS = frozenset({float, int, bool, complex})
 
 
 class ArrayBase(Backend):
-    """A backend on top of an array module ``xp``, which is an attribute of the class or the device.
-
-    A primitive is an array of ``xp`` or, on NumPy, a NumPy scalar: NumPy returns scalars for 0-d results, and wrapping
-    each in an array would take as long as the operation.
-    """
+    """A backend on top of an array module ``xp``, which is an attribute of the class or the device. A primitive is an
+    array of ``xp`` or, on NumPy, a NumPy scalar: NumPy returns scalars for 0-d results, and wrapping each in an array
+    would take as long as the operation."""
 
     xp: Any
 
@@ -39,11 +37,9 @@ class ArrayBase(Backend):
         raise NotImplementedError
 
     def _share(self, work: Callable[[int, int], None], size: int, each: int = 1, *, products: bool = False) -> None:
-        """Call work(start, stop) for parts that cover range(size), on several threads if that is faster.
-
-        It is called within a `_call`. ``each`` is the number of array elements per element of the range, and
-        ``products`` is whether ``work`` multiplies matrices.
-        """
+        """Call work(start, stop) for parts that cover range(size), on several threads if that is faster. It is called
+        within a `_call`. ``each`` is the number of array elements per element of the range, and ``products`` is whether
+        ``work`` multiplies matrices."""
         work(0, size)
 
     def _binary(self, f: Callable[..., Any], x: Any, y: Any) -> Any:
@@ -85,10 +81,8 @@ class ArrayBase(Backend):
 
 
 def in_order(sums: Mapping[int, Any]) -> Any:
-    """Add the partial sums of a shared work, which are keyed by the start of their part, in the order of the parts.
-
-    The result is in the memory of the first partial sum.
-    """
+    """Add the partial sums of a shared work, which are keyed by the start of their part, in the order of the parts. The
+    result is in the memory of the first partial sum."""
     first, *rest = sorted(sums)
     total = sums[first]
     for start in rest:

@@ -37,9 +37,7 @@ class ArrayAttention(ArrayBase):
 
     def _attention_weights(self, scores: Any) -> tuple[Any, Any, Any]:
         """Return the weights of limited scores before they are divided by their sums, the sums, and the logsumexps.
-
-        ``scores``, (heads, queries, keys), may be overwritten.
-        """
+        ``scores``, (heads, queries, keys), may be overwritten."""
         xp = self.xp
         shift = scores.max(2, None, True)
         shift = xp.where(xp.isfinite(shift), shift, scores.dtype.type(0))
@@ -48,10 +46,8 @@ class ArrayAttention(ArrayBase):
         return scores, sums, xp.add(xp.log(sums), shift)
 
     def _attention_weights_again(self, scores: Any, logsumexp: Any) -> tuple[Any, Any]:
-        """Return the weights and their sums, which are nearly 1, of limited scores with known logsumexps.
-
-        ``scores`` may be overwritten.
-        """
+        """Return the weights and their sums, which are nearly 1, of limited scores with known logsumexps. ``scores``
+        may be overwritten."""
         weights = self.xp.exp(self.xp.subtract(scores, logsumexp, scores), scores)
         return weights, _sums(self, weights)
 

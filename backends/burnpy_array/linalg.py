@@ -34,8 +34,7 @@ class ArrayMatmul(ArrayBase):
 
 def product(xp: Any, x: Any, y: Any) -> Any:
     """Return the matrix product of two arrays of one dtype; 16-bit floats go through float32, which is 200 times
-    faster.
-    """
+    faster."""
     if x.dtype is not float32 and x.dtype is not float64 and is_half(x.dtype):
         return product(xp, x.astype(float32), y.astype(float32)).astype(x.dtype)
     if x.ndim > 1 < y.ndim and x.shape[-1] == 1 == y.shape[-2]:  # outer products, in a sixth of the time

@@ -15,11 +15,9 @@ from burnpy.backend.programs.trace import Tracer, in_float32
 
 @cache
 def operation_program(name: str, extents: tuple[str, ...], dtype: str, rest: tuple[Any, ...]) -> Program | None:
-    """Return the program of an operation, whose arrays have one dtype; None if it cannot be written as one.
-
-    Its numbers, of the extent "scalar", are the operation's last arguments, after ``rest``. Floats of 16 bits are
-    computed in float32, and the results rounded.
-    """
+    """Return the program of an operation, whose arrays have one dtype; None if it cannot be written as one. Its
+    numbers, of the extent "scalar", are the operation's last arguments, after ``rest``. Floats of 16 bits are computed
+    in float32, and the results rounded."""
     narrow = dtype in HALVES
     inputs = tuple([_input(extent, "float32" if narrow and extent == "scalar" else dtype) for extent in extents])
     arrays = len(extents) - extents.count("scalar")
@@ -45,8 +43,7 @@ def _input(extent: str, dtype: str) -> Input:
 
 def attention_weights(b: Any, scores: Any) -> tuple[Any, Any, Any]:
     """Return the weights before they are divided by their sums, the sums, and the logsumexps; see
-    `burnpy_array.attention`.
-    """
+    `burnpy_array.attention`."""
     largest = b.amax(scores, (1,), True)
     shift = b.where(b.isfinite(largest), largest, 0.0)
     weights = b.exp(b.sub(scores, shift))
@@ -73,10 +70,8 @@ def _sums(b: Any, weights: Any) -> Any:
 
 
 def cross_entropy_gradient(b: Any, grad: Any, x: Any, logsumexp: Any, index: Any, dtype: Any = None) -> Any:
-    """Return the gradient of the cross entropy: grad · (softmax(x) - one_hot(index)), in a dtype, by default x's.
-
-    The weights are divided by their sum, as the rounding of logsumexp keeps that from being 1.
-    """
+    """Return the gradient of the cross entropy: grad · (softmax(x) - one_hot(index)), in a dtype, by default x's. The
+    weights are divided by their sum, as the rounding of logsumexp keeps that from being 1."""
     e = b.exp(b.sub(x, logsumexp))
     weighted = b.mul(e, b.div(grad, b.sum(e, (1,), True)))
     columns = b.discrete.arange(0, x.shape[1], 1, int64)
@@ -114,10 +109,8 @@ def sum_of_squares(b: Any, x: Any) -> Any:
 
 
 def variance_of_rows(b: Any, x: Any, divisor: Any) -> Any:
-    """Return the sum of squared deviations of each row from its mean over a divisor; 0 for equal finite elements.
-
-    As for `Backend.center`, the error of the mean is subtracted as well, unless it is not finite.
-    """
+    """Return the sum of squared deviations of each row from its mean over a divisor; 0 for equal finite elements. As
+    for `Backend.center`, the error of the mean is subtracted as well, unless it is not finite."""
     deviation = b.sub(x, b.mean(x, (1,), True))
     error = b.mean(deviation, (1,), True)
     deviation = b.sub(deviation, b.where(b.isfinite(error), error, 0.0))
@@ -153,11 +146,9 @@ def weighted_elu(b: Any, x: Any, weight: Any, scale: Any, input_scale: Any) -> A
 
 
 def remainder_in_float64(b: Any, x: Any, y: Any) -> Any:
-    """Return the remainder of floor division of float32 numbers, NaN where float64 does not give it exactly.
-
-    A quotient below 2²⁷ is right, and its product with a float32 number is exact. So the difference is rounded
-    twice, from float64 to float32, which for any sum of two float32 numbers is as if it was rounded once.
-    """
+    """Return the remainder of floor division of float32 numbers, NaN where float64 does not give it exactly. A quotient
+    below 2²⁷ is right, and its product with a float32 number is exact. So the difference is rounded twice, from float64
+    to float32, which for any sum of two float32 numbers is as if it was rounded once."""
     y = b.cast(y, float64)
     return b.cast(_remainder(b, b.cast(x, float64), y, y), float32)
 
@@ -204,11 +195,9 @@ def exact_floor_divide(b: Any, x: Any, y: Any) -> Any:
 
 
 def _division(b: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """Return the whole quotient and the remainder of numbers that are not negative, NaN where they are not exact.
-
-    A quotient below 2⁵³ that is rounded is one too large at most. Then its product with y is next to x, so that the
-    difference has no error beside the product's own.
-    """
+    """Return the whole quotient and the remainder of numbers that are not negative, NaN where they are not exact. A
+    quotient below 2⁵³ that is rounded is one too large at most. Then its product with y is next to x, so that the
+    difference has no error beside the product's own."""
     quotient = b.floor(b.div(x, y))
     product, error = two_product(b, quotient, y)
     rest = b.sub(b.sub(x, product), error)

@@ -123,10 +123,8 @@ class CuPyExecutor(Executor):
         return ProductLaunch(self._device, both, operands) if possible else None
 
     def _rows(self, node: Node, bounds: Mapping[int, tuple[int, int]], dtype: DType | None = None) -> NodeLaunch | None:
-        """Return the launch of an operation with an index for each row, if the index was checked.
-
-        It rounds its result to ``dtype``, unless that is None.
-        """
+        """Return the launch of an operation with an index for each row, if the index was checked. It rounds its result
+        to ``dtype``, unless that is None."""
         refs = refs_in(node.args)
         x, index = refs[-2 if node.name == "cross_entropy" else 1], refs[-1]
         low, high = bounds.get(index.number, (-1, 0))

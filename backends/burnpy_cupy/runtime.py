@@ -30,10 +30,8 @@ from burnpy.typevars import T
 
 @cache
 def allocating(xp: Any) -> Callable[[Shape, DType], Any]:
-    """Return the function that allocates an array, in row-major order on the GPU that is current.
-
-    `cupy.ndarray` runs two functions of Python around the one of C that allocates, for a third of its time.
-    """
+    """Return the function that allocates an array, in row-major order on the GPU that is current. `cupy.ndarray` runs
+    two functions of Python around the one of C that allocates, for a third of its time."""
     array = xp.ndarray
     if not hasattr(array, "_init"):  # of another CuPy
         return array  # type: ignore[no-any-return]  # a class is such a function
@@ -292,10 +290,7 @@ class Exported:
 
     def __dlpack__(self, *, stream: Any, max_version: tuple[int, int] | None, copy: bool | None) -> Any:
         """Return a capsule of a copy on the GPU, which the consumer owns, or of the array's own memory, flagged
-        read-only.
-
-        The consumer's stream waits for the work that is queued on this one.
-        """
+        read-only. The consumer's stream waits for the work that is queued on this one."""
         if copy is not False:
             return self._capsule(self._call(self._array.copy), stream, max_version)
         if max_version is None or max_version[0] < 1:
@@ -327,11 +322,8 @@ def _tells_pinned(xp: Any) -> Callable[[int], bool]:
 
 
 def uploaded(xp: Any, array: np.ndarray[Any, Any]) -> Any:
-    """Return a copy of a NumPy array in row-major order on the current device.
-
-    CuPy copies the array before it returns, but for pinned memory, which the GPU reads later: its owner may have
-    written to it by then.
-    """
+    """Return a copy of a NumPy array in row-major order on the current device. CuPy copies the array before it returns,
+    but for pinned memory, which the GPU reads later: its owner may have written to it by then."""
     if array.ndim and _tells_pinned(xp)(array.__array_interface__["data"][0]):
         array = array.copy()
     return xp.array(array)

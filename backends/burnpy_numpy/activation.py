@@ -178,10 +178,8 @@ class NumPySoftmax(ArrayBackend):
 
 
 def _by_rows(name: str, dim: int, x: Any, y: Any = None) -> Any:
-    """Return an operation along a dimension; None without a kernel.
-
-    Of few elements, or short inner loops of NumPy, the rows of transposed copies are computed.
-    """
+    """Return an operation along a dimension; None without a kernel. Of few elements, or short inner loops of NumPy, the
+    rows of transposed copies are computed."""
     shape, count = x.shape, x.shape[dim]
     last = dim == len(shape) - 1
     if count > LONGEST or not (last or x.size < TRANSPOSED or math.prod(shape[dim + 1 :]) <= min(count, _INNER)):

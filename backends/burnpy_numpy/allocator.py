@@ -129,9 +129,7 @@ def _keep(x: object) -> None:
 
 def handler_text() -> str:
     """Return the text of the handler. Its ``entry`` takes the address of the functions before it, and returns its own.
-
-    It is a ``PyDataMem_Handler`` and the name of its capsule.
-    """
+    It is a ``PyDataMem_Handler`` and the name of its capsule."""
     name, capsule = b"burnpy".ljust(_ALLOCATOR - 1, b"\0"), _NAME + b"\0"
     functions = ", ".join(["ptr null", *(f"ptr @{name}" for name in ("new", "zeroed", "resized", "freed"))])
     return f"""

@@ -43,10 +43,8 @@ _IMAGES = ("conv2d", "conv2d_bias", "conv2d_input", "conv2d_weight")
 
 
 class NumPyConvolution(ArrayBackend):
-    """Convolution by kernels for windows of several elements, else as products of matrices.
-
-    Few channels and groups use the implementation of `burnpy_array`, and 16-bit floats become float32.
-    """
+    """Convolution by kernels for windows of several elements, else as products of matrices. Few channels and groups use
+    the implementation of `burnpy_array`, and 16-bit floats become float32."""
 
     _columns_bytes = 1 << 18 if COUNT == 1 else 1 << 20
 
@@ -160,10 +158,8 @@ def has_few_windows(x: Any, weight: Any, where: tuple[Pair, Pair, Pair], groups:
 
 
 def all_finite(weight: Any) -> bool:
-    """Return whether a weight has neither NaN nor an infinity, so that its products with padding are 0.
-
-    A gradient of an input has no such products, unless it is computed as a convolution of the padded gradient.
-    """
+    """Return whether a weight has neither NaN nor an infinity, so that its products with padding are 0. A gradient of
+    an input has no such products, unless it is computed as a convolution of the padded gradient."""
     return bool(np.isfinite(weight).all())
 
 

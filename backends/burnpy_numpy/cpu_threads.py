@@ -127,11 +127,9 @@ def part_count(size: int, each: float) -> int:
 
 
 def alone(wanted: bool) -> AbstractContextManager[None]:
-    """Return a context manager in which OpenBLAS uses one thread, if ``wanted`` and if burnpy uses several.
-
-    After a product on several threads, OpenBLAS's threads busy-wait for the next for some 20 ms, each on a processor
-    that burnpy's threads need for the work between products: two threads were then slower than one.
-    """
+    """Return a context manager in which OpenBLAS uses one thread, if ``wanted`` and if burnpy uses several. After a
+    product on several threads, OpenBLAS's threads busy-wait for the next for some 20 ms, each on a processor that
+    burnpy's threads need for the work between products: two threads were then slower than one."""
     return OneThread() if wanted and COUNT > 1 else nullcontext()
 
 
@@ -155,10 +153,8 @@ _allocate.restype = ctypes.c_void_p
 
 
 class _Event:
-    """A lock on which the caller waits until all workers have left its job; each worker that leaves sets it.
-
-    Waiting on one of Python's locks would run signal handlers, which may raise. Waiting on this one does not.
-    """
+    """A lock on which the caller waits until all workers have left its job; each worker that leaves sets it. Waiting on
+    one of Python's locks would run signal handlers, which may raise. Waiting on this one does not."""
 
     __slots__ = ("lock",)
 
@@ -296,11 +292,9 @@ RANGES, RANGE_WORDS = FIRST_EVENT + _MAX_THREADS, 8
 
 
 class ThreadPool:
-    """The workers as native code calls them, see `burnpy_numpy.kernels.compiler.entry.SHARE`.
-
-    Python hands a job to a worker in some 50 µs, as both threads need the interpreter's lock for it, and native code in
-    some 15. No signal handler runs amid the call, so that nothing has to be cleared up.
-    """
+    """The workers as native code calls them, see `burnpy_numpy.kernels.compiler.entry.SHARE`. Python hands a job to a
+    worker in some 50 µs, as both threads need the interpreter's lock for it, and native code in some 15. No signal
+    handler runs amid the call, so that nothing has to be cleared up."""
 
     def __init__(self, share: Entry, serve: Entry) -> None:
         self.share, self._serve = share, serve
@@ -315,10 +309,8 @@ class ThreadPool:
             self.words[FIRST_EVENT + place] = worker.event.address  # last, in case this is interrupted
 
     def serve(self, number: int, event: _Event, called: Any) -> None:
-        """Take parts of jobs in native code whenever the event is set, until ``called`` is not 0.
-
-        ``number`` is the worker's among the threads of a job, whose first one is the caller.
-        """
+        """Take parts of jobs in native code whenever the event is set, until ``called`` is not 0. ``number`` is the
+        worker's among the threads of a job, whose first one is the caller."""
         self._serve(0, 0, 4, self.words, number, event.address, called)
 
 
@@ -375,10 +367,8 @@ class _Worker:
             raise
 
     def keep_off(self, here: int) -> None:
-        """Restrict the thread to processors other than ``here``, the caller's.
-
-        Linux tends to wake a thread on the processor of its waker, and takes milliseconds to move it to an idle one.
-        """
+        """Restrict the thread to processors other than ``here``, the caller's. Linux tends to wake a thread on the
+        processor of its waker, and takes milliseconds to move it to an idle one."""
         if here == self._off:
             return
         self._off = here

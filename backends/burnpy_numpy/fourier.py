@@ -24,10 +24,8 @@ _NAMES = ("fft", "ifft", "fftn", "ifftn", "rfft", "rfftn", "irfft", "irfftn")
 
 @cache
 def _scipy() -> Any:
-    """Return a namespace with the functions of ``scipy.fft`` in place of ``numpy.fft``; None without SciPy.
-
-    SciPy divides a batch among threads of its own; the results have the same bits for any number of them.
-    """
+    """Return a namespace with the functions of ``scipy.fft`` in place of ``numpy.fft``; None without SciPy. SciPy
+    divides a batch among threads of its own; the results have the same bits for any number of them."""
     try:
         package = import_module("scipy.fft")
     except ImportError:

@@ -38,10 +38,8 @@ _MIN_SCATTERED = 16
 
 
 class NumPyIndexing(ArrayBackend):
-    """Operations at indices by kernels, which move one element after the other, else by few calls of NumPy.
-
-    Gradients are accumulated in the memory of ``total``; if it is a NumPy scalar or read-only, the sum is a new array.
-    """
+    """Operations at indices by kernels, which move one element after the other, else by few calls of NumPy. Gradients
+    are accumulated in the memory of ``total``; if it is a NumPy scalar or read-only, the sum is a new array."""
 
     def index_select(self, x: Any, dim: int, index: Any) -> Any:
         if x.ndim == 1:
@@ -182,9 +180,7 @@ _kept_starts = lru_cache(256)(_starts)
 
 def combine_at(f: Any, out: Any, dim: int, index: Any, src: Any) -> None:
     """Combine the slices of src along ``dim`` with those of ``out`` at ``index`` by the ufunc ``f``, in place.
-
-    `numpy.ufunc.at` is fast for 1-d arrays only, so larger arrays are flattened, with an index for each element.
-    """
+    `numpy.ufunc.at` is fast for 1-d arrays only, so larger arrays are flattened, with an index for each element."""
     if f is _add and adds_many(out, dim, index):
         wide = out.astype(float64)
         combine_at(f, wide, dim, index, src.astype(float64))
@@ -206,11 +202,8 @@ def combine_at(f: Any, out: Any, dim: int, index: Any, src: Any) -> None:
 
 
 def _combine_rows(f: Any, out: Any, index: Any, src: Any) -> None:
-    """Combine rows of src with those of ``out``.
-
-    Of many short runs of rows with one index, the first rows of all runs are combined at once, then the second ones,
-    and so on; of few long runs, each is reduced at once.
-    """
+    """Combine rows of src with those of ``out``. Of many short runs of rows with one index, the first rows of all runs
+    are combined at once, then the second ones, and so on; of few long runs, each is reduced at once."""
     order = order_of(index, len(out))
     ordered = index.take(order)
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
@@ -235,10 +228,8 @@ def folded(x: Any, dim: int) -> Any:
 
 
 def order_of(index: Any, size: int) -> Any:
-    """Return the stable argsort of a 1-d index into ``size`` slices.
-
-    It sorts 16 bits at a time, for which NumPy uses a radix sort, in a tenth of the time of sorting int64.
-    """
+    """Return the stable argsort of a 1-d index into ``size`` slices. It sorts 16 bits at a time, for which NumPy uses a
+    radix sort, in a tenth of the time of sorting int64."""
     order = index.astype(np.uint16).argsort(kind="stable")
     for bits in range(16, max(size - 1, 0).bit_length(), 16):
         order = order[(index[order] >> bits).astype(np.uint16).argsort(kind="stable")]

@@ -117,10 +117,8 @@ class NumPyMatmul(ArrayBackend):
 
     def _gradients_of_linear(self, grad: Any, x: Any, dtype: Any = None) -> tuple[Any, Any] | None:
         """Return the gradients of a linear layer by weight and bias; None if no kernel adds up the rows of ``grad``.
-
         The kernel does so with the product, or with a column of it if NumPy computes the product: the bits of the
-        gradient of the bias do not depend on the number of inputs. See `kernel_product`.
-        """
+        gradient of the bias do not depend on the number of inputs. See `kernel_product`."""
         if not grad.size or not x.size or x.dtype is not grad.dtype:
             return None
         inputs, columns = x.shape[-1], grad.shape[-1]
@@ -148,9 +146,7 @@ class NumPyMatmul(ArrayBackend):
 
 def float_of_products(x: Any, y: Any) -> DType | None:
     """Return the float dtype in which a product of int matrices is exact, in any order of its sums; None if none is.
-
-    The numbers of 32 and 64 bits are looked at, as they rarely have all the values that they may have.
-    """
+    The numbers of 32 and 64 bits are looked at, as they rarely have all the values that they may have."""
     least = [np.iinfo(each.dtype).min if each.itemsize < 4 else int(each.min(initial=0)) for each in (x, y)]
     most = [np.iinfo(each.dtype).max if each.itemsize < 4 else int(each.max(initial=0)) for each in (x, y)]
     bound = x.shape[-1] * max(most[0], -least[0]) * max(most[1], -least[1])
@@ -305,10 +301,8 @@ def product_into(x: Any, y: Any, out: Any) -> None:
 
 
 def biased_product(x: Any, weight: Any, bias: Any) -> Any:
-    """Return x @ weight + bias for C-contiguous matrices x and a row ``bias`` of one dtype; None without OpenBLAS.
-
-    The rows are filled with the bias, to which the product is added: OpenBLAS would fill them with zeros.
-    """
+    """Return x @ weight + bias for C-contiguous matrices x and a row ``bias`` of one dtype; None without OpenBLAS. The
+    rows are filled with the bias, to which the product is added: OpenBLAS would fill them with zeros."""
     (rows, inner), columns = x.shape, weight.shape[1]
     transposed = not weight.flags.c_contiguous
     own = shares_products()

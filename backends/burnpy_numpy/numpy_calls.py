@@ -30,11 +30,9 @@ run = _context.run
 
 
 def quietly(f: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Call f(*args, **keywords) without warnings while another thread, or a caller in this one, is in the context.
-
-    Call it while handling the RuntimeError of `run`. An error raised in a Python function, f or a signal handler,
-    is raised again: f may have written to memory, and must not be called a second time.
-    """
+    """Call f(*args, **keywords) without warnings while another thread, or a caller in this one, is in the context. Call
+    it while handling the RuntimeError of `run`. An error raised in a Python function, f or a signal handler, is raised
+    again: f may have written to memory, and must not be called a second time."""
     error = sys.exception()
     if error is not None and raised_by_other_code(error, ()):
         raise error

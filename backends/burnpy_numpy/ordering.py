@@ -98,10 +98,8 @@ _KEYS_OF_32_BITS = frozenset({float32, int32, uint32})
 
 
 def _order(x: Any, dim: int, descending: bool) -> Any:
-    """Return the stable argsort of 32-bit elements, by sorting 64-bit integers: the key above, the position below.
-
-    No two are equal, so that NumPy's vectorized sort, which is not stable, gives the stable order.
-    """
+    """Return the stable argsort of 32-bit elements, by sorting 64-bit integers: the key above, the position below. No
+    two are equal, so that NumPy's vectorized sort, which is not stable, gives the stable order."""
     keys = _keys(contiguous(x.swapaxes(dim, -1)))
     if descending:
         np.invert(keys, keys)
@@ -114,10 +112,8 @@ def _order(x: Any, dim: int, descending: bool) -> Any:
 
 
 def _repaired_order(x: Any, dim: int, descending: bool) -> Any:
-    """Return the stable argsort of 64-bit elements, from NumPy's vectorized argsort, which is not stable.
-
-    The positions of equal elements are sorted, if there are any, below the number of distinct elements before them.
-    """
+    """Return the stable argsort of 64-bit elements, from NumPy's vectorized argsort, which is not stable. The positions
+    of equal elements are sorted, if there are any, below the number of distinct elements before them."""
     x = contiguous(x.swapaxes(dim, -1))
     order = x.argsort(-1)
     if descending:
@@ -169,10 +165,8 @@ def _keys(x: Any) -> Any:
 
 
 def _ranked(x: Any, place: int) -> Any:
-    """Return the position along the last dimension of the element at a place of the stable ascending order.
-
-    None if there may be NaN.
-    """
+    """Return the position along the last dimension of the element at a place of the stable ascending order. None if
+    there may be NaN."""
     ordered = np.array(x)
     ordered.partition(place, -1)
     if kind_of(x.dtype) == "float" and np.isnan(ordered[..., place:]).any():
@@ -188,11 +182,9 @@ def _ranked(x: Any, place: int) -> Any:
 
 
 def _outermost(x: Any, k: int, largest: bool) -> Any:
-    """Return the positions of the k largest or smallest elements along the last dimension, in order.
-
-    Of equal ones the first. The extremes of groups of a row's elements give a bound that k elements or more reach.
-    None if many more do, or if there may be NaN.
-    """
+    """Return the positions of the k largest or smallest elements along the last dimension, in order. Of equal ones the
+    first. The extremes of groups of a row's elements give a bound that k elements or more reach. None if many more do,
+    or if there may be NaN."""
     count = x.shape[-1]
     rows = x.reshape((-1, count))
     height = math.isqrt(count // k)
@@ -219,8 +211,7 @@ def _outermost(x: Any, k: int, largest: bool) -> Any:
 
 def _beyond(x: Any, k: int, largest: bool) -> Any:
     """Return the positions of the k largest or smallest elements along the last dimension, ascending; of equal ones the
-    first. None if there may be NaN.
-    """
+    first. None if there may be NaN."""
     count = x.shape[-1]
     place = count - k if largest else k - 1
     bound = np.partition(x, place, -1)[..., place : place + 1]

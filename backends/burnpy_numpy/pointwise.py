@@ -383,8 +383,7 @@ def _binary(self: Any, x: Any, y: Any) -> Any:
 
 def _half_with_number(name: str, x: Any, y: Any) -> Any:
     """Return an operation of an array of 16 bits and a number, which is rounded to its dtype first; None without a
-    kernel for it.
-    """
+    kernel for it."""
     if x.size < MANY or type(y) not in NUMBERS or name not in _OPERATIONS or not is_half(x.dtype):
         return None
     kernel = kernel_of_numbers(name, x, 1)

@@ -192,8 +192,7 @@ def _forward(x: Any, counts: Pair, kernel: Pair, stride: Pair, dilation: Pair) -
 
 def _largest(parts: list[Any], out: Any = None) -> Any:
     """Return the elementwise maximum of several arrays, in ``out`` or in new memory; a single array without ``out``
-    itself.
-    """
+    itself."""
     if len(parts) == 1:
         if out is None:
             return parts[0]

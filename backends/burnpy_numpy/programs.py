@@ -117,10 +117,8 @@ class NumPyPrograms(ArrayBackend):
         return super().fused(formula, xs, numbers)
 
     def _fused_parts(self, formula: Formula, xs: Sequence[Any], numbers: tuple[float, ...]) -> tuple[Any, ...] | None:
-        """Compute a formula of arrays where some have one element, or are rows or columns of the result.
-
-        It returns None without a kernel for it.
-        """
+        """Compute a formula of arrays where some have one element, or are rows or columns of the result. It returns
+        None without a kernel for it."""
         dtype = xs[0].dtype
         key = formula, len(numbers), dtype, tuple([x.shape if x.dtype is dtype else None for x in xs])
         try:
@@ -251,10 +249,8 @@ class NumPyForeachBlocks(ArrayBackend):
 
 
 class _Calls(NamedTuple):
-    """Calls of NumPy's functions, each with the places of one or two arguments and of its result.
-
-    Places are positions among arrays, numbers, constants, results and temporary memory, in this order.
-    """
+    """Calls of NumPy's functions, each with the places of one or two arguments and of its result. Places are positions
+    among arrays, numbers, constants, results and temporary memory, in this order."""
 
     calls: list[tuple[Any, int, int | None, int]]
     constants: list[float]
@@ -264,10 +260,8 @@ class _Calls(NamedTuple):
 
 @lru_cache(256)
 def _calls(formula: Formula, arrays: int, numbers: int, flags: tuple[bool, ...]) -> _Calls | None:
-    """Return the calls that compute a formula.
-
-    It is None if the formula is no program of `_FUNCTIONS`, or reads a state after the result in its memory is written.
-    """
+    """Return the calls that compute a formula. It is None if the formula is no program of `_FUNCTIONS`, or reads a
+    state after the result in its memory is written."""
     from burnpy.backend.programs import ProgramError
     from burnpy.backend.programs.trace import formula_program  # not imported before the first large array
 
@@ -350,11 +344,9 @@ _COMBINE = {1.0: np.add, 2.0: np.add, np.inf: np.maximum}
 
 
 class NumPyForeach(NumPyForeachBlocks):
-    """Formulas of lists as kernels, at all sizes: NumPy's many calls take longer than the one of a kernel.
-
-    The results of formulas are those of the other methods, bit for bit. Arrays of other dtypes than float32 and float64
-    are left to these. Squares are added up in float64.
-    """
+    """Formulas of lists as kernels, at all sizes: NumPy's many calls take longer than the one of a kernel. The results
+    of formulas are those of the other methods, bit for bit. Arrays of other dtypes than float32 and float64 are left to
+    these. Squares are added up in float64."""
 
     def foreach(
         self,

@@ -78,19 +78,15 @@ def _forward_kernel(
     kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool, keeps: bool = True
 ) -> Callable[[], Any] | None:
     """Return a function that computes the states, the cell states and, if it ``keeps`` them, the gates; None if kernels
-    are not used.
-
-    ``given`` are x, hidden, cell, weight and bias; None for those that the kind of recurrence does not have.
-    """
+    are not used. ``given`` are x, hidden, cell, weight and bias; None for those that the kind of recurrence does not
+    have."""
     kernels = family_kernels("recurrent") if _suits((*given[0].shape[:2], given[1].shape[1]), given) else None
     return None if kernels is None else kernels.forward(kind, given, lengths, reverse, keeps)
 
 
 def _backward_kernel(kind: str, given: tuple[Any, ...], lengths: Any, reverse: bool) -> Callable[[], Any] | None:
     """Return a function that computes the gradients of x, the products, hidden and cell; None without kernels.
-
-    ``given`` are the gradients of states and cells; hidden, cell, weight, states, cells and gates.
-    """
+    ``given`` are the gradients of states and cells; hidden, cell, weight, states, cells and gates."""
     kernels = family_kernels("recurrent") if _suits(given[0].shape, given) else None
     return None if kernels is None else kernels.backward(kind, given, lengths, reverse)
 

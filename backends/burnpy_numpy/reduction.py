@@ -186,10 +186,8 @@ class NumPyReduction(ArrayBackend):
 
 
 def in_memory_order(method: Callable[..., Any], x: Any, dims: Dims, keepdim: bool) -> Any:
-    """Return a reduction of a large array whose dims lie in another order in memory, computed in that order.
-
-    None for other arrays.
-    """
+    """Return a reduction of a large array whose dims lie in another order in memory, computed in that order. None for
+    other arrays."""
     if x.flags.c_contiguous or x.size < MANY or (axes := memory_order((x,))) is None:
         return None
     out = method(x.transpose(axes), tuple(sorted([axes.index(d) for d in dims])), True)
@@ -231,10 +229,8 @@ def _variance(x: Any, dims: Dims, keepdim: bool, correction: float) -> Any:
 
 
 def _variance_of_all(x: Any, correction: float) -> float | None:
-    """Return the variance of a vector from its deviations from the rounded mean.
-
-    None without a kernel, or where they do not give it exactly: of equal elements, and beyond the range of squares.
-    """
+    """Return the variance of a vector from its deviations from the rounded mean. None without a kernel, or where they
+    do not give it exactly: of equal elements, and beyond the range of squares."""
     kernel = operation_kernel("deviations_of_rows", ("full", "scalar"), x.dtype, ())
     if kernel is None:
         return None
@@ -309,9 +305,7 @@ def _total(x: Any, dims: Dims, keepdim: bool) -> Any:
 
 def _over_neighbours(x: Any, dims: Dims, length: int) -> Any:
     """Return the sum of a C-contiguous array over neighbouring dimensions, in some shape; None to leave it to NumPy.
-
-    ``length`` is the number of elements of a sum.
-    """
+    ``length`` is the number of elements of a sum."""
     if len(dims) == x.ndim:
         return _everything(x.reshape(-1))
     if length < 2:
@@ -335,11 +329,8 @@ def _of_repeated(x: Any, repeated: list[int], dims: Dims, keepdim: bool) -> Any:
 
 
 def _columns(x: Any) -> Any:
-    """Return the sums over the second of three dimensions, by parts.
-
-    NumPy adds the rows one after the other, so that the error grows with their number: the sum of 20 million ones would
-    be 16,777,216 in float32.
-    """
+    """Return the sums over the second of three dimensions, by parts. NumPy adds the rows one after the other, so that
+    the error grows with their number: the sum of 20 million ones would be 16,777,216 in float32."""
     count = x.shape[1] // _ROWS_IN_TURN
     if not count:
         return _add(x, 1)
@@ -357,10 +348,7 @@ def _everything(x: Any) -> Any:
 
 def row_products(x: Any) -> Any:
     """Return the product of each row of a matrix: NumPy multiplies neighbours one after the other, columns beside each
-    other.
-
-    So the columns `_COLUMNS_APART` apart are multiplied first.
-    """
+    other. So the columns `_COLUMNS_APART` apart are multiplied first."""
     rows, columns = x.shape
     whole = columns // _COLUMNS_APART * _COLUMNS_APART
     part = x[:, :whole].reshape((rows, whole // _COLUMNS_APART, _COLUMNS_APART)).prod(1)

@@ -91,10 +91,8 @@ def _has_scans(dtype: Any) -> bool:
 
 
 def _scan_of(combine: str, x: Any, dim: int, reverse: bool = False) -> Callable[..., tuple[Any, Any]] | None:
-    """Return the kernel of a scan of x along a dimension; None if there is none, for it or for so few elements.
-
-    With ``reverse``, of a scan from the end.
-    """
+    """Return the kernel of a scan of x along a dimension; None if there is none, for it or for so few elements. With
+    ``reverse``, of a scan from the end."""
     one_call = combine in ("add", "mul") or x.dtype is int64
     if x.size < (MANY if one_call else LEAST) or not _has_scans(x.dtype) or x.shape[dim] < 2:
         return None

@@ -109,10 +109,8 @@ def _reshaped(x: Any, shape: Shape) -> Any:
 
 
 def _whole_of(xs: Sequence[Any], dim: int, base: Any) -> Any:
-    """Return the concatenation of views that make up all of ``base``, side by side, as a view; None for others.
-
-    The base is read-only, so that nobody finds that the memory is shared.
-    """
+    """Return the concatenation of views that make up all of ``base``, side by side, as a view; None for others. The
+    base is read-only, so that nobody finds that the memory is shared."""
     first = xs[0]
     steps, shape, dtype = first.strides, [*first.shape], first.dtype
     if type(base) is not np.ndarray or base.flags.writeable or base.dtype is not dtype or not base.flags.c_contiguous:
@@ -223,10 +221,8 @@ def _inside(shape: Shape, pairs: Pairs) -> tuple[slice, ...]:
 
 
 def _ends(shape: Shape, pairs: Pairs, how: str, dim: int) -> Slices:
-    """Yield the key of each end that is added along a dimension, and the key of the slice that it repeats.
-
-    Slices include the padding of the dimensions after ``dim``, but not of those before it.
-    """
+    """Yield the key of each end that is added along a dimension, and the key of the slice that it repeats. Slices
+    include the padding of the dimensions after ``dim``, but not of those before it."""
     before, size, (low, high) = _inside(shape[:dim], pairs[:dim]), shape[dim], pairs[dim]
     last = low + size - 1
     first, final = {

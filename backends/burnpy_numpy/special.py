@@ -1,6 +1,5 @@
 """Special functions, which NumPy lacks, by kernels of their defaults, or by the defaults in blocks; powers and
-remainders; dropout, and derivatives of random numbers.
-"""
+remainders; dropout, and derivatives of random numbers."""
 
 from __future__ import annotations
 
@@ -207,10 +206,8 @@ class NumPyArithmetic(ArrayBackend):
         return super().pow(x, y) if out is None else out
 
     def _halves_in_float32(self, method: Callable[..., Any], x: Any, y: Any) -> Any:
-        """Return a method of a large array of 16-bit floats, computed in float32; None for others.
-
-        A number is rounded to the dtype first.
-        """
+        """Return a method of a large array of 16-bit floats, computed in float32; None for others. A number is rounded
+        to the dtype first."""
         number = type(y) in NUMBERS
         if x.itemsize != 2 or max(x.size, 1 if number else y.size) < MANY or not is_half(x.dtype):
             return None

@@ -367,10 +367,8 @@ def copied(x: Any) -> Any:
 
 
 def asked_whether_writeable(x: Any, caller: FrameType) -> bool:
-    """Return whether the caller is array_api_compat's ``is_writeable_array(x)``, and the answer is no.
-
-    It believes that an array of a library unknown to it is writeable if the array has an ``__array_namespace__``.
-    """
+    """Return whether the caller is array_api_compat's ``is_writeable_array(x)``, and the answer is no. It believes that
+    an array of a library unknown to it is writeable if the array has an ``__array_namespace__``."""
     return caller.f_code.co_name == "is_writeable_array" and _copies.get(id(x)) is not x
 
 

@@ -223,8 +223,7 @@ def unique_values(x: Any, /) -> Any:
 
 def _unique(x: Any) -> tuple[Any, Any, Any]:
     """Return the different elements in ascending order, of complex numbers by real and then by imaginary part, where
-    each element is in them, and their counts.
-    """
+    each element is in them, and their counts."""
     if array(x).kind != "complex":
         return x.unique(return_inverse=True, return_counts=True)  # type: ignore[no-any-return]  # three tensors
     (re, row), (im, column) = [part.unique(return_inverse=True) for part in (x.real, x.imag)]

@@ -227,11 +227,9 @@ for _name in declarations(Backend):
 
 
 def _rounded_products(device: Any) -> dict[str, Callable[..., Any]]:
-    """Return the products for a device that rounds operands to 16 bits, such as `Mixed`, by name.
-
-    A product rounds its operands before it is recorded, and so saves them for its vjps in half the memory. The graph
-    keeps the shapes and dtypes of the tensors, so that gradients have the tensors' dtypes.
-    """
+    """Return the products for a device that rounds operands to 16 bits, such as `Mixed`, by name. A product rounds its
+    operands before it is recorded, and so saves them for its vjps in half the memory. The graph keeps the shapes and
+    dtypes of the tensors, so that gradients have the tensors' dtypes."""
     return {op.name: _rounded_product(device, op) for op in _products()}
 
 

@@ -37,11 +37,9 @@ Cost: TypeAlias = Callable[[Sequence[Any], Shape], int]
 
 
 def cost_of(op: Operation) -> Cost | None:
-    """Return the cost function of an operation; None if its results must be saved.
-
-    Results must be saved if a second call would not return them again, as for random numbers; if the arguments may have
-    been overwritten; and if they are constants, which have no gradient.
-    """
+    """Return the cost function of an operation; None if its results must be saved. Results must be saved if a second
+    call would not return them again, as for random numbers; if the arguments may have been overwritten; and if they are
+    constants, which have no gradient."""
     constant = op.algebra is Algebra.NONDIFFERENTIABLE and not op.elementwise
     if not any(op.float_results) or op.draws or op.consumes or constant:
         return None

@@ -184,11 +184,9 @@ def _visit(
     intercept: Interceptor | None,
     ready: Ready | None,
 ) -> dict[Any, Float]:
-    """Visit the nodes, listed oldest first, and return the gradients of the targets that are no leaves.
-
-    For each node: take its gradient, read its edges and free them, then call the vjp of each edge and add the result to
-    the gradient of the edge's parent. ``totals.at`` holds the gradients of leaves at the end.
-    """
+    """Visit the nodes, listed oldest first, and return the gradients of the targets that are no leaves. For each node:
+    take its gradient, read its edges and free them, then call the vjp of each edge and add the result to the gradient
+    of the edge's parent. ``totals.at`` holds the gradients of leaves at the end."""
     interior: dict[Any, Float] = {}
     at, owned, add = totals.at, totals.owned, totals.add
     vjp1: Any = None
@@ -253,11 +251,9 @@ def _visit(
 
 
 def _between(nodes: list[Node], targets: Collection[Node | Leaf]) -> tuple[set[Any], list[Node]]:
-    """Find the paths between the roots and the targets; ``nodes`` are all nodes, oldest first.
-
-    Returns the set of nodes from which a target can be reached, targets included, and the list of the nodes whose vjps
-    must run: those with a parent in that set. A node without parents is walked with its children.
-    """
+    """Find the paths between the roots and the targets; ``nodes`` are all nodes, oldest first. Returns the set of nodes
+    from which a target can be reached, targets included, and the list of the nodes whose vjps must run: those with a
+    parent in that set. A node without parents is walked with its children."""
     on_path: set[Any] = set(targets)
     walked, ends = [], []
     for node in nodes:
@@ -277,11 +273,9 @@ def _between(nodes: list[Node], targets: Collection[Node | Leaf]) -> tuple[set[A
 def _with_last_uses(
     nodes: list[Node], roots: Iterable[Node | Leaf], targets: Collection[Node | Leaf] | None
 ) -> list[Any]:
-    """Return the nodes, oldest first, with the `LastUse` of each leaf before the oldest node that has it as a parent.
-
-    A leaf that is only a root comes last, and is the first that the pass visits. With targets, there are entries for
-    these leaves only.
-    """
+    """Return the nodes, oldest first, with the `LastUse` of each leaf before the oldest node that has it as a parent. A
+    leaf that is only a root comes last, and is the first that the pass visits. With targets, there are entries for
+    these leaves only."""
     entries: list[Any] = []
     placed: set[Any] = set()
     for node in nodes:

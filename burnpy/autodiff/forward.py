@@ -93,11 +93,8 @@ class Forward(Subscriptable, Backend, Generic[I_co]):
         return self._accumulated("accumulate_index", total, (dim, index), grad)
 
     def _accumulated(self, operation: str, total: Dual, place: tuple[Any, ...], grad: Dual) -> Dual:
-        """Add value and tangent in place.
-
-        A tangent is overwritten only if an earlier sum allocated it: ``add`` passes on the tangent of one argument
-        unchanged if the other is constant, so that it may be shared.
-        """
+        """Add value and tangent in place. A tangent is overwritten only if an earlier sum allocated it: ``add`` passes
+        on the tangent of one argument unchanged if the other is constant, so that it may be shared."""
         i: Any = self.inner
         accumulate = getattr(i, operation)
         shape, dtype = total.shape, total.dtype

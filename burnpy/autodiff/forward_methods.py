@@ -87,10 +87,8 @@ def _constant(op: Operation) -> Method:
 
 
 def _defaulted(op: Operation) -> Method:
-    """Make a method without a rule: the inner backend's operation on constants, else the default.
-
-    The default is made of other operations, which compute the tangents.
-    """
+    """Make a method without a rule: the inner backend's operation on constants, else the default. The default is made
+    of other operations, which compute the tangents."""
     name, count, is_float = op.name, len(op.arguments), op.float_results
     default = op.function
 
@@ -225,10 +223,8 @@ def _binary(op: Operation, left: Jvp, right: Jvp, linear: bool) -> Method:
 
 
 def _differentiated(op: Operation, jvps: Sequence[Jvp], linear: bool) -> Method:
-    """Make a method whose tangent is the sum of the contributions of all arguments that have one.
-
-    Of a linear operation it is the operation itself, applied to the tangents, where all arguments have one.
-    """
+    """Make a method whose tangent is the sum of the contributions of all arguments that have one. Of a linear operation
+    it is the operation itself, applied to the tangents, where all arguments have one."""
     name, count = op.name, len(op.arguments)
     places = [k for k, a in enumerate(op.arguments) if a.floats]
     promotes = len(places) > 1 and (op.elementwise or op.algebra is Algebra.BILINEAR)
@@ -273,11 +269,9 @@ def _differentiated(op: Operation, jvps: Sequence[Jvp], linear: bool) -> Method:
 
 
 def _jvp(op: Operation, jvps: Sequence[Callable[..., Float]] | None, k: int) -> Jvp:
-    """Return the jvp by the k-th float argument, of the rule's or else the operation itself.
-
-    An operation that is linear in its arguments, together or each, is applied to a tangent, with zeros or the values of
-    the other arguments.
-    """
+    """Return the jvp by the k-th float argument, of the rule's or else the operation itself. An operation that is
+    linear in its arguments, together or each, is applied to a tangent, with zeros or the values of the other
+    arguments."""
     if jvps is not None:
         return _bound(op, jvps[k])
     name, bilinear = op.name, op.algebra is Algebra.BILINEAR

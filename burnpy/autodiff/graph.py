@@ -196,20 +196,16 @@ def with_relays(node: Any) -> Sequence[Any]:
 
 
 def saved_tuple(saved: Any) -> tuple[Any, ...]:
-    """Return the saved values of an edge as a tuple: the arguments that its vjp takes after the gradient.
-
-    A single primitive, the most frequent case, is saved without a tuple, which would take a tenth of a tiny operation's
-    time, and be one more object for the garbage collector.
-    """
+    """Return the saved values of an edge as a tuple: the arguments that its vjp takes after the gradient. A single
+    primitive, the most frequent case, is saved without a tuple, which would take a tenth of a tiny operation's time,
+    and be one more object for the garbage collector."""
     return saved if saved.__class__ is tuple else (saved,)
 
 
 def absent(inner: Any, total: Float, shape: Shape, dtype: DType) -> Float:
-    """Return the total, or zeros if there is none: the ``add`` of a `PartialGrad` that stands for no contribution.
-
-    A user's backward() that returns None gives one. The engine skips it, so that a leaf without any other contribution
-    has no gradient.
-    """
+    """Return the total, or zeros if there is none: the ``add`` of a `PartialGrad` that stands for no contribution. A
+    user's backward() that returns None gives one. The engine skips it, so that a leaf without any other contribution
+    has no gradient."""
     return inner.full(shape, 0.0, dtype) if total is None else total
 
 
@@ -269,11 +265,9 @@ def new_node(kind: type[Node], edges: list[tuple[Node | Leaf, Vjp, tuple[Any, ..
 
 
 def carrying(device: Any, x: Tracked, buffer: str, update: Float) -> Tracked:
-    """Return x such that a backward pass that reaches it delivers ``update`` for ``buffer``.
-
-    ``update`` is a primitive of the inner device. The result is tracked even if x is not, so that the update is
-    delivered. If recording is off, x itself is returned.
-    """
+    """Return x such that a backward pass that reaches it delivers ``update`` for ``buffer``. ``update`` is a primitive
+    of the inner device. The result is tracked even if x is not, so that the update is delivered. If recording is off, x
+    itself is returned."""
     mode = device.mode()
     if mode is not None and mode.silences(device.level):
         return x

@@ -233,11 +233,9 @@ def _fused_vjp(
 
 @lru_cache(256)
 def _fused_gradient(kind: Any, formula: Formula, needs: tuple[bool, ...], used: tuple[bool, ...]) -> Formula:
-    """Return the formula of the gradients of a formula, which is the same function for the same arguments.
-
-    ``needs`` says of each primitive whether its gradient is needed, and ``used`` of each result whether it has a
-    gradient. The formula is a function of a backend, the gradients of the results that have one, and the arguments.
-    """
+    """Return the formula of the gradients of a formula, which is the same function for the same arguments. ``needs``
+    says of each primitive whether its gradient is needed, and ``used`` of each result whether it has a gradient. The
+    formula is a function of a backend, the gradients of the results that have one, and the arguments."""
     count = sum(used)
 
     def gradient(b: Any, *args: Any) -> tuple[Float, ...]:

@@ -28,11 +28,9 @@ next_level = count(1).__next__
 
 
 def new_level(kind: Any, base: Any, api: str) -> Any:
-    """Return a level on a device: an `Autodiff` or a `Forward` that is not a singleton.
-
-    Unlike ``Autodiff[Balanced[NumPy]]``, whose inner device is NumPy, a level on ``Balanced[NumPy]`` lifts its tensors.
-    Messages name it by ``api``, the function that makes it.
-    """
+    """Return a level on a device: an `Autodiff` or a `Forward` that is not a singleton. Unlike
+    ``Autodiff[Balanced[NumPy]]``, whose inner device is NumPy, a level on ``Balanced[NumPy]`` lifts its tensors.
+    Messages name it by ``api``, the function that makes it."""
     level = kind.unregistered(base)
     level.inner, level.api = base, api
     level.level = next_level()
@@ -126,10 +124,8 @@ def propagate_intercepted(
     ready: Ready | None = None,
     sums: Sums | None = None,
 ) -> dict[Any, Float]:
-    """Run `propagate` and set the rule context for inner devices that want it.
-
-    Watchers with a method ``finish(inner, gradients)`` are called with the result.
-    """
+    """Run `propagate` and set the rule context for inner devices that want it. Watchers with a method ``finish(inner,
+    gradients)`` are called with the result."""
     from burnpy.backend.call_origin import OpContext, op_context
 
     def tell(inner: Backend, node: Node, vjp: Vjp, grad: Float, kept: tuple[Any, ...]) -> Any:

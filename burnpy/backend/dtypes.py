@@ -133,10 +133,8 @@ def _parsed(dtype: Any) -> DType:
 
 def converted(x: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     """Return an array of NumPy in another dtype, each element rounded once; the array itself if it has that dtype.
-
     NumPy rounds float64 and ints to float32 before it rounds them to bfloat16. Here the last bit of the float32 is set
-    where the first rounding was inexact, and rounding the result gives what rounding the element once would give.
-    """
+    where the first rounding was inexact, and rounding the result gives what rounding the element once would give."""
     if dtype.kind != "V" or x.dtype.kind not in "iuf" or x.dtype.itemsize < 4 or x.dtype == float32:
         return x.astype(dtype, copy=False)
     if x.dtype.itemsize == 8 and x.dtype.kind != "f":  # more digits than float64 has: the last ones as one bit

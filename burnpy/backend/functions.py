@@ -70,11 +70,9 @@ def _source(filename: str, words: Mapping[str, str]) -> str:
 
 
 def signature(function: Callable[..., Any]) -> Signature:
-    """Return the signature of a function. An annotation that cannot be evaluated stays unevaluated.
-
-    Python 3.14 evaluates annotations when they are read, and by default raises a NameError for a name that is only
-    imported ``if TYPE_CHECKING``.
-    """
+    """Return the signature of a function. An annotation that cannot be evaluated stays unevaluated. Python 3.14
+    evaluates annotations when they are read, and by default raises a NameError for a name that is only imported ``if
+    TYPE_CHECKING``."""
     import inspect  # slow to import, and NumPy 2.0 does without it
 
     if sys.version_info >= (3, 14):

@@ -29,11 +29,8 @@ def headline(name: str, *facts: object) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1, most: int = 100) -> str:
-    """Return a table of texts, with the first ``most`` rows; a line tells the number of the others.
-
-    The first ``left`` columns are left-aligned, the others right-aligned, as in the table of
-    `burnpy.backend.device_memory`.
-    """
+    """Return a table of texts, with the first ``most`` rows; a line tells the number of the others. The first ``left``
+    columns are left-aligned, the others right-aligned, as in the table of `burnpy.backend.device_memory`."""
     body = [list(row) for row in rows]
     lines = [_row("th", headers, left), *(_row("td", row, left) for row in body[:most])]
     rest = f'<div style="{FAINT}">and {len(body) - most} more</div>' if len(body) > most else ""

@@ -197,10 +197,8 @@ def add_at_index(i: Any, total: Float | None, shape: Shape, dim: int, index: Int
 
 
 def embedding_vjp(i: Any, g: Float, weight_shape: Shape, index: Int, padding: int | None) -> Any:
-    """Return the gradient of an embedding's weight.
-
-    Where additions at an index have one order, the engine adds its rows to the gradient of other uses.
-    """
+    """Return the gradient of an embedding's weight. Where additions at an index have one order, the engine adds its
+    rows to the gradient of other uses."""
     if i.eager_checks:
         return PartialGrad(add_embedded, weight_shape, padding, index, g)
     return i.embedding_backward(g, index, weight_shape, padding)
@@ -225,9 +223,7 @@ def indexed_rows(i: Any, g: Float, index: Int, padding: int | None) -> tuple[Int
 
 def joined_slices(i: Any, total: None, parts: Sequence[PartialGrad]) -> Float | None:
     """Return the sum of slices that make up the whole side by side, such as those of ``x.split(n)``; None for others.
-
-    To join them takes neither zeros nor sums.
-    """
+    To join them takes neither zeros nor sums."""
     shape: Shape = parts[0].arguments[0]
     found = spans_of([part.arguments[1] for part in parts], shape)
     if found is None:

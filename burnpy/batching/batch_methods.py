@@ -253,10 +253,8 @@ def _elementwise(op: Operation) -> Method:
 
 
 def _promote(self: Any, args: list[Any], places: Sequence[int]) -> None:
-    """Cast primitives of different dtypes to their common one, in place: by the shapes for one example.
-
-    0-d primitives do not promote others, and with a batch dimension they would not be 0-d.
-    """
+    """Cast primitives of different dtypes to their common one, in place: by the shapes for one example. 0-d primitives
+    do not promote others, and with a batch dimension they would not be 0-d."""
     dtype = None
     for k in places:
         x = args[k]
@@ -271,10 +269,8 @@ def _promote(self: Any, args: list[Any], places: Sequence[int]) -> None:
 
 
 def _unless_shared(op: Operation, together: Callable[[Any, Any, list[Any]], Any]) -> Method:
-    """Make a method that calls the inner backend if all primitives are shared, and else ``together``.
-
-    ``together`` is a function of the device, the inner device of the call, and all arguments with primitives lifted.
-    """
+    """Make a method that calls the inner backend if all primitives are shared, and else ``together``. ``together`` is a
+    function of the device, the inner device of the call, and all arguments with primitives lifted."""
     name, count = op.name, len(op.arguments)
     lift, choose = _lifter(op), _chooser(op)
 

@@ -66,8 +66,7 @@ class SampleSource(Generic[T_co], metaclass=Explaining):
 
     def draw(self, index: int, rng: np.random.Generator | None) -> T_co:
         """Return the sample at an index, for which random maps draw from ``rng``: a generator if `is_random`, else
-        None.
-        """
+        None."""
         return self[index]
 
     def columns(self, indices: NDArray[np.int64]) -> Arrays | None:

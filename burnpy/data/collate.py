@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 def stacked(samples: Sequence[Any], indices: Sequence[int]) -> dict[str, Any]:
     """Return the columns of samples that are mappings: arrays of shape (n, …), or tuples for values other than numbers.
-
-    Python floats become float32 and complex numbers complex64, as in `Tensor.from_data`; arrays keep their dtype.
-    """
+    Python floats become float32 and complex numbers complex64, as in `Tensor.from_data`; arrays keep their dtype."""
     return {name: stacked_column(name, values, indices) for name, values in by_name(samples, indices).items()}
 
 

@@ -84,8 +84,7 @@ class MakeBatch:
 
     def __call__(self, task: BatchTask, stopped: Callable[[], bool]) -> Any:
         """Return the result of the collator's ``arrays``; None if the rank has no samples, or ``stopped`` says that
-        nobody waits any more.
-        """
+        nobody waits any more."""
         number, (places, count, mixing) = task.number, chosen(self.share, self.collator, self.seed, task)
         if not count:
             return None

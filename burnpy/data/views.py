@@ -46,10 +46,8 @@ def halves(
 
 
 def _interleaved(order: NDArray[np.int64], labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the order so that each beginning of it has each class in its share, up to rounding.
-
-    The k-th of the m samples of a class goes to the place (k + 1/2) / m of the whole.
-    """
+    """Return the order so that each beginning of it has each class in its share, up to rounding. The k-th of the m
+    samples of a class goes to the place (k + 1/2) / m of the whole."""
     _, classes = np.unique(labels[order], return_inverse=True)
     by_class = np.argsort(classes, kind="stable")
     counts = np.bincount(classes)

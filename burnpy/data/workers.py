@@ -82,10 +82,8 @@ class _Failure:
 
 
 class _Shared:
-    """The state shared by the workers and the consumer of the results.
-
-    It does not refer to the engine, so that an engine without references is closed.
-    """
+    """The state shared by the workers and the consumer of the results. It does not refer to the engine, so that an
+    engine without references is closed."""
 
     def __init__(self, work: Work, tasks: Iterator[Any], prefetch: int) -> None:
         self.work, self.tasks, self.prefetch = work, tasks, prefetch

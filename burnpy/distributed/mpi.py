@@ -50,11 +50,8 @@ _POLL_SECONDS = 1.0
 
 
 def end_with_launcher() -> None:
-    """End this process when its launcher has ended.
-
-    With fault tolerance, Open MPI's launcher sends SIGTERM to a rank that hangs and does not wait for its end. A
-    learner, which completes its step at SIGTERM, would stay for ever.
-    """
+    """End this process when its launcher has ended. With fault tolerance, Open MPI's launcher sends SIGTERM to a rank
+    that hangs and does not wait for its end. A learner, which completes its step at SIGTERM, would stay for ever."""
     launcher = os.getppid()
 
     def watch() -> None:
@@ -97,11 +94,9 @@ _FORWARDED = 1.0
 
 
 def end_all(mpi: Any) -> NoReturn:
-    """End the programs of all ranks, after the launcher has forwarded this one's output.
-
-    An abort is faster than the launcher's reading: Open MPI's loses the last lines on a busy machine. It also ends all
-    ranks when one of them ends with an error, and reads its output first; unless it was told to tolerate that.
-    """
+    """End the programs of all ranks, after the launcher has forwarded this one's output. An abort is faster than the
+    launcher's reading: Open MPI's loses the last lines on a busy machine. It also ends all ranks when one of them ends
+    with an error, and reads its output first; unless it was told to tolerate that."""
     sys.stdout.flush()
     sys.stderr.flush()
     if not ("OMPI_COMM_WORLD_SIZE" in os.environ and not tolerant()):

@@ -250,10 +250,8 @@ class ZeroRedundancy(Optimizer):
 
 
 class _Owners:
-    """The rank that each parameter belongs to, by id: largest first, each to the rank that has the least so far.
-
-    A parameter stays with its rank, which has its state, when others join or leave the model.
-    """
+    """The rank that each parameter belongs to, by id: largest first, each to the rank that has the least so far. A
+    parameter stays with its rank, which has its state, when others join or leave the model."""
 
     def __init__(self, size: int) -> None:
         self.last: dict[str, int] = {}

@@ -297,8 +297,7 @@ def _negative_by_logits(b: Any, x: Float, total: Float, logit: Float) -> Float:
 @doubled
 def _binomials(p: Binomial[B], q: Binomial[B]) -> Tensor[B]:
     """Return the divergence for equal numbers of trials; inf for more trials of p, NaN for fewer, without a closed
-    form.
-    """
+    form."""
     count, other = p.total_count, q.total_count
     return (bernoulli_divergence(p, q) * count).where(count <= other, math.inf).where(count >= other, math.nan)
 

@@ -92,10 +92,8 @@ def within(b: Any, x: Float, inside: Bool, value: Float) -> Float:
 
 
 def at_end(b: Any, x: Float, power: Float, value: Float, exponential: Callable[[Float], Float]) -> Float:
-    """Return a logarithm of a density of x > 0 that goes as x^(power - 1), with its limit at 0.
-
-    ``exponential`` computes it from x for a power of 1, so that its derivatives at 0 are right.
-    """
+    """Return a logarithm of a density of x > 0 that goes as x^(power - 1), with its limit at 0. ``exponential``
+    computes it from x for a power of 1, so that its derivatives at 0 are right."""
     end = b.eq(x, 0.0)
     zero = b.where(end, x, 0.0)
     limit = b.where(b.gt(power, 1.0), b.full(power.shape, -math.inf, power.dtype), math.inf)
@@ -287,10 +285,8 @@ def quantile(
 
 
 def refined(of: Distribution[B, Tensor[B]], x: Tensor[B], p: Tensor[B]) -> Tensor[B]:
-    """Return a quantile x after two steps of Newton's method, which give it its derivatives.
-
-    Where no number is near the quantile, x is a constant.
-    """
+    """Return a quantile x after two steps of Newton's method, which give it its derivatives. Where no number is near
+    the quantile, x is a constant."""
     density, error = of.log_prob(x).exp().detach(), of.cdf(x).detach() - p.detach()
     usable = (density > 1e-290) & density.isfinite() & (error.abs() <= 1e-3 * p.detach())
     mean = of.mean.detach().double()  # elsewhere, derivatives at x may be NaN; 0.5 is in all supports

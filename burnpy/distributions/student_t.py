@@ -77,11 +77,9 @@ class StudentT(Reparametrized[B]):
         return (gaps + spread + 0.5 * (1.0 + math.log(math.pi))).expand(self.batch_shape)
 
     def _cdf(self, value: Tensor[B]) -> Tensor[B]:
-        """Return the probability of numbers up to a value; small ones keep all digits.
-
-        With I the incomplete beta function, the tail beyond ±z is I(df / (df + z²); df / 2, ½), and what is between
-        them is I(z² / (df + z²); ½, df / 2).
-        """
+        """Return the probability of numbers up to a value; small ones keep all digits. With I the incomplete beta
+        function, the tail beyond ±z is I(df / (df + z²); df / 2, ½), and what is between them is I(z² / (df + z²); ½,
+        df / 2)."""
         df, loc, scale = self.df.double(), self.loc.double(), self.scale.double()
         z = (value.double() - loc) / scale
         zero = z == 0.0
@@ -227,10 +225,8 @@ def _log_prob(b: Any, x: Float, df: Float, loc: Float, scale: Float) -> Float:
 
 
 def _fisher_snedecor(b: Any, x: Float, df1: Float, df2: Float) -> Float:
-    """Compute the density of the beta distribution of df1 · x / (df1 · x + df2), times the derivative of that.
-
-    Near 0 the power of x has the density's exponent, whose slope would otherwise be a difference of large numbers.
-    """
+    """Compute the density of the beta distribution of df1 · x / (df1 · x + df2), times the derivative of that. Near 0
+    the power of x has the density's exponent, whose slope would otherwise be a difference of large numbers."""
     both = b.discrete.bitwise_and
     inside, a, c, ratio = both(b.gt(x, 0.0), b.lt(x, math.inf)), b.mul(df1, 0.5), b.mul(df2, 0.5), b.div(df1, df2)
     near = both(both(inside, b.lt(x, 0.1)), both(b.lt(df1, 8.0), b.lt(ratio, 1e30)))

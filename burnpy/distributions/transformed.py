@@ -225,11 +225,9 @@ class Transformed(Reparametrized[B]):
     def _below(
         self, method: str, value: Tensor[B], below: Probability[B], above: Probability[B], ends: tuple[float, float]
     ) -> Tensor[B]:
-        """Return the base's probability below f⁻¹ of a value, or above where f falls, or its logarithm.
-
-        Outside of the support it is one of the ``ends``. Above a number is as much as below its mirror image, if the
-        base is symmetric; this keeps the digits of tails.
-        """
+        """Return the base's probability below f⁻¹ of a value, or above where f falls, or its logarithm. Outside of the
+        support it is one of the ``ends``. Above a number is as much as below its mirror image, if the base is
+        symmetric; this keeps the digits of tails."""
         x, _, fits = self._preimage(value)
         rising, center = self._rising(method), self.base._center
         if rising is True:

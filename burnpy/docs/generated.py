@@ -158,10 +158,8 @@ def members_of(owner: str, cls: type, others: set[type]) -> Iterator[str]:
 
 
 def _signature(value: Any) -> str:
-    """Return the parameters of a function or class, without annotations; nothing for other values.
-
-    Functions of NumPy have signatures in some of its versions alone.
-    """
+    """Return the parameters of a function or class, without annotations; nothing for other values. Functions of NumPy
+    have signatures in some of its versions alone."""
     if not (isroutine(value) or isclass(value)) or isinstance(value, (BuiltinFunctionType, EnumMeta)):
         return ""
     try:

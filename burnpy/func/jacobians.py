@@ -333,11 +333,8 @@ def blocks_by_columns(
 
 
 class _ForwardMode:
-    """A function that runs on several chunks of tangents, and draws the same numbers for each.
-
-    On a level these are ``draws``; for a chunk of one, which is on no level, the caller's generators start from their
-    first states.
-    """
+    """A function that runs on several chunks of tangents, and draws the same numbers for each. On a level these are
+    ``draws``; for a chunk of one, which is on no level, the caller's generators start from their first states."""
 
     def __init__(self, api: str, f: Callable[..., Any], chosen: ChosenArguments, kwargs: Any, has_aux: bool) -> None:
         self.api, self.base = api, base_for(api, tensors_in((chosen.args, kwargs)))
@@ -362,10 +359,8 @@ class _ForwardMode:
             start += units.shape[0]
 
     def _pushed(self, place: int, units: Float) -> tuple[PushedFunction, list[Value]]:
-        """Run the function with a batch of tangents of one input.
-
-        Returns the outputs, and the tangents of each with the batch first.
-        """
+        """Run the function with a batch of tangents of one input. Returns the outputs, and the tangents of each with
+        the batch first."""
         base = self.base
         tangents: list[Tensor[Any] | None] = [None] * len(self.inputs)
         if units.shape[0] == 1:

@@ -100,12 +100,9 @@ for _name in declarations(Backend):
 
 
 def base_for(api: str, tensors: Iterable[TensorBase[Any]]) -> Any:
-    """Return the device on which to differentiate functions of ``tensors``.
-
-    It is the innermost open level above all of them, or else the highest of their devices. While a loop's body or a
-    branch is recorded, it is the device of the body that stands for that one. ``api`` is the function that is called,
-    for messages.
-    """
+    """Return the device on which to differentiate functions of ``tensors``. It is the innermost open level above all of
+    them, or else the highest of their devices. While a loop's body or a branch is recorded, it is the device of the
+    body that stands for that one. ``api`` is the function that is called, for messages."""
     floats: list[Any] = []
     discrete: list[Any] = []
     for x in tensors:
@@ -230,11 +227,9 @@ def outputs_of(api: str, returned: Any, has_aux: bool) -> tuple[Any, Any]:
 
 
 def flat_output(api: str, output: Any, given: Any) -> tuple[list[Tensor[Any]], Structure]:
-    """Flatten a function's output, which must be a tree of float tensors, at least one.
-
-    A None in the output, as a function without a return statement returns, is refused unless the tree of arguments
-    ``given`` contains None too: the gradient with respect to parameters that are None in places has None there.
-    """
+    """Flatten a function's output, which must be a tree of float tensors, at least one. A None in the output, as a
+    function without a return statement returns, is refused unless the tree of arguments ``given`` contains None too:
+    the gradient with respect to parameters that are None in places has None there."""
     leaves, structure = flatten(output)
     missing = not leaves or (holds_none(structure) and not holds_none(flatten(given)[1]))
     if missing or not all(isinstance(leaf, DIFFERENTIABLE) for leaf in leaves):

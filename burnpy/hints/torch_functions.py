@@ -1,6 +1,5 @@
 """PyTorch's arithmetic, functions, comparisons, reductions and matrix products, and the arguments of its classes, with
-what to write here instead.
-"""
+what to write here instead."""
 
 from __future__ import annotations
 

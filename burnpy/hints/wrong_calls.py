@@ -252,11 +252,9 @@ def _instead(key: str, parameters: Sequence[Parameter], names: Sequence[str]) ->
 def name_arguments(
     error: DeviceError, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:
-    """Name in the error, in place of the tensors' order, the first argument of a call on each of the two devices.
-
-    The error of an inner call keeps its names if the outer one has no such arguments. The tensor itself of a method is
-    called x, as in all messages.
-    """
+    """Name in the error, in place of the tensors' order, the first argument of a call on each of the two devices. The
+    error of an inner call keeps its names if the outer one has no such arguments. The tensor itself of a method is
+    called x, as in all messages."""
     if error.mixed is None:
         return
     message, devices = error.mixed
@@ -276,10 +274,8 @@ _OF_ARGUMENTS = (ArgumentError, DTypeError, DeviceError, DimError, IndexRangeErr
 
 
 def name_call(error: Exception, function: Callable[..., Any]) -> None:
-    """Name a function in the error of an operation that it called, as in ``dist() got shapes …`` for ``sub() …``.
-
-    Other errors stay as they are, and so do those of other packages' functions, and of functions that it takes.
-    """
+    """Name a function in the error of an operation that it called, as in ``dist() got shapes …`` for ``sub() …``. Other
+    errors stay as they are, and so do those of other packages' functions, and of functions that it takes."""
     if not (isinstance(error, _OF_ARGUMENTS) and function.__module__.startswith(_NAMING) and len(error.args) == 1):
         return
     if any("Callable" in str(annotation) for annotation in function.__annotations__.values()):

@@ -351,10 +351,8 @@ def sizes_of(operation: str, name: str, value: Any, least: int = 1) -> tuple[int
 
 
 def layer_size(layer: Any, name: str, value: Any, least: int = 1) -> Any:
-    """Convert a size of a layer to an int for sequences, and to a tuple for images or volumes.
-
-    The end of the name of the layer's function says which it is, as in `window_dims`.
-    """
+    """Convert a size of a layer to an int for sequences, and to a tuple for images or volumes. The end of the name of
+    the layer's function says which it is, as in `window_dims`."""
     check = (single, pair, triple)[window_dims(layer._function.__name__) - 1]
     return check(type(layer).__name__, name, value, least)
 

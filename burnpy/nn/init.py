@@ -145,10 +145,8 @@ class Initializer(metaclass=Explaining):
 
     @abstractmethod
     def _sample(self, shape: Shape, layer_fans: Fans | None, **settings: Any) -> Any:
-        """Create the tensor on a ``device``, of a ``dtype``, by a ``generator``.
-
-        ``layer_fans`` are the fans passed by the caller, if any.
-        """
+        """Create the tensor on a ``device``, of a ``dtype``, by a ``generator``. ``layer_fans`` are the fans passed by
+        the caller, if any."""
 
 
 @dataclass(frozen=True)

@@ -87,10 +87,8 @@ def check_variables(module: TreeNode) -> None:
 
 
 def _read_only(value: Any, name: str, path: str) -> tuple[Any, bool]:
-    """Return the read-only form of a field's value, and whether it contains variables or modules.
-
-    Lists become tuples, of modules and parameters `FrozenList`, and dicts become `FrozenDict`.
-    """
+    """Return the read-only form of a field's value, and whether it contains variables or modules. Lists become tuples,
+    of modules and parameters `FrozenList`, and dicts become `FrozenDict`."""
     if isinstance(value, Variable):
         return value, True
     if isinstance(value, TreeNode):

@@ -261,11 +261,9 @@ class ModuleStructure:
 
 
 def flatten_module(module: ModuleBase[Any]) -> tuple[list[Any], ModuleStructure]:
-    """Flatten a module into the values of its parameters and its structure.
-
-    Shared parameters are there once; buffers and everything else are constants of the structure, so that a derivative
-    is a module with gradients in place of parameters and the same buffers.
-    """
+    """Flatten a module into the values of its parameters and its structure. Shared parameters are there once; buffers
+    and everything else are constants of the structure, so that a derivative is a module with gradients in place of
+    parameters and the same buffers."""
     params = module.params()
     return [param._value for param in params], ModuleStructure(module, params)
 

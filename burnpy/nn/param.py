@@ -117,9 +117,7 @@ class Variable(Subscriptable, Generic[B]):
 
     def _cut(self, value: Any, operation: str, path: str) -> Any:
         """Return a new value without its graph, to make a leaf; in a function of `burnpy.func`, return it as it is.
-
-        Raise an error for a learned variable that would be a leaf in place of a result, where gradients would end.
-        """
+        Raise an error for a learned variable that would be a leaf in place of a result, where gradients would end."""
         if self._learned and not self._frozen and not value._device.level and value.grad_fn is not None:
             raise NotTrackedError(
                 f"{operation} got a tensor of shape {value.shape} for {path} that was computed from tracked tensors, "
@@ -377,9 +375,7 @@ def holder_of(kind: KindName, learned: bool) -> str:
 
 def in_dtype(variable: Variable[Any], dtype: DType) -> Variable[Any]:
     """Return a variable of floats or complex numbers in a dtype; a complex dtype makes complex numbers of floats.
-
-    Complex numbers get the complex dtype whose parts have a float dtype. Ints and bools stay as they are.
-    """
+    Complex numbers get the complex dtype whose parts have a float dtype. Ints and bools stay as they are."""
     if variable.kind not in INEXACT:
         return variable
     value = constant(variable._value)

@@ -46,10 +46,8 @@ Where: TypeAlias = str | Sequence[str] | Callable[[str, Any], bool]
 
 
 def selected(module: TreeNode, where: Where | None, operation: str) -> dict[str, Variable[Any]]:
-    """Return the selected parameters and buffers of ``module`` by their first path; all of them for None.
-
-    A shared parameter is selected if any of its paths is. ``operation`` is the caller's name, for messages.
-    """
+    """Return the selected parameters and buffers of ``module`` by their first path; all of them for None. A shared
+    parameter is selected if any of its paths is. ``operation`` is the caller's name, for messages."""
     if where is None:
         return variables_in(module)
     first = {id(item): path for path, item in variables_in(module).items()}

@@ -421,10 +421,8 @@ def kept_each(b: Any, master: Float, nearest: Float, value: Float) -> tuple[Floa
 def with_masters(
     device: Any, after: Sequence[Sequence[Float]], members: Sequence[Pending]
 ) -> tuple[Sequence[Float | None], ...]:
-    """Return the lists after an update with the parameters rounded to their dtypes, and a list of masters at the end.
-
-    A parameter that is not rounded has no master: None.
-    """
+    """Return the lists after an update with the parameters rounded to their dtypes, and a list of masters at the end. A
+    parameter that is not rounded has no master: None."""
     values, masters = [*after[0]], [None] * len(members)
     wide: dict[DType, list[int]] = {}
     for k, m in enumerate(members):

@@ -48,9 +48,8 @@ def as_model(name: str, tree: Any, grads: Any) -> tuple[Any, Any, Callable[..., 
 
 def in_tree(name: str, tree: Any) -> tuple[Any, Callable[..., Any]]:
     """Return a model whose parameters are the leaves of a tree, and the function that makes a tree of such a model.
-
-    With ``tracked=True`` the function gives the leaves of the model; otherwise the tree's own where they are the same.
-    """
+    With ``tracked=True`` the function gives the leaves of the model; otherwise the tree's own where they are the
+    same."""
     params: dict[str, Param[Any]] = {}
 
     def held(leaf: Any, path: str) -> Any:

@@ -201,11 +201,9 @@ def is_gated(optimizer: type[Optimizer]) -> bool:
 
 
 def _skipped(optimizer: Optimizer, device: Any, found_inf: Any) -> tuple[bool, Bool | None]:
-    """Return whether to skip the step for infinite gradients: a decision of the host, or a 0-d flag of the device.
-
-    The flag is None if the host decides, for which it may have to wait for the device. An optimizer that is not gated
-    cannot leave the decision to the device.
-    """
+    """Return whether to skip the step for infinite gradients: a decision of the host, or a 0-d flag of the device. The
+    flag is None if the host decides, for which it may have to wait for the device. An optimizer that is not gated
+    cannot leave the decision to the device."""
     if found_inf is None:
         return False, None
     if device.stands_for is None and (device.eager_checks or optimizer.joint or not is_gated(type(optimizer))):

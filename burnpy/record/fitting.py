@@ -130,9 +130,7 @@ def fitted(
 
 def _in_dtypes_of(model: M, state: State, asked: DType | None) -> M:
     """Return the model with the dtypes of the state where that fits, or with all floats in the ``asked`` dtype.
-
-    Parameters that the state has a value for get none yet.
-    """
+    Parameters that the state has a value for get none yet."""
     known, values = _known(model), dict[int, Any]()
     for path, entry in state.items():
         value, variable = _value(entry), known.get(path)

@@ -229,10 +229,8 @@ def _named(later: Mapping[str, str], by_name: Mapping[str, T]) -> dict[str, T]:
 
 
 def _joined(columns: Sequence[_Layer], layers: Sequence[_Layer]) -> tuple[NDArray[Any], NDArray[Any], float]:
-    """Return the matrices of PEFT for a layer of PyTorch, and its alpha, from the adapters of its columns here.
-
-    Columns that share ``lora_a`` have its rank; otherwise ranks add up, and each column has zeros for those of others.
-    """
+    """Return the matrices of PEFT for a layer of PyTorch, and its alpha, from the adapters of its columns here. Columns
+    that share ``lora_a`` have its rank; otherwise ranks add up, and each column has zeros for those of others."""
     first = columns[0].module
     if len(layers) == 1:
         a, b = (np.ascontiguousarray(x.value.to_numpy().T) for x in (first.lora_a, first.lora_b))
@@ -307,10 +305,8 @@ def _parts(
     tensors: Mapping[str, Any], prefix: str, later: Mapping[str, str]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """Return the matrices of adapters by layer and by the end of their names, and the other tensors by name.
-
-    ``prefix``, where classes with a head have the model, is removed; ``later`` has the parts of names in later
-    versions by those that the model has.
-    """
+    ``prefix``, where classes with a head have the model, is removed; ``later`` has the parts of names in later versions
+    by those that the model has."""
     parts: dict[str, dict[str, Any]] = {}
     others: dict[str, Any] = {}
     for full in sorted(tensors, key=lambda name: ".modules_to_save." in name):  # which has the trained values

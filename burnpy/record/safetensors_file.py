@@ -128,10 +128,8 @@ def code_of(dtype: DType) -> str:
 
 
 def written(tensors: Sequence[tuple[str, DType, tuple[int, ...]]], metadata: Mapping[str, str]) -> bytes:
-    """Return the first bytes of a file with these tensors in this order: the header's length and the header.
-
-    The metadata comes first, in its own order; trailing spaces align the tensors to a multiple of 64 bytes.
-    """
+    """Return the first bytes of a file with these tensors in this order: the header's length and the header. The
+    metadata comes first, in its own order; trailing spaces align the tensors to a multiple of 64 bytes."""
     entries: dict[str, Any] = {METADATA: dict(metadata)}
     begin = 0
     for name, dtype, shape in tensors:

@@ -131,10 +131,8 @@ def _part(prefix: str, name: str, start: int | None = None, size: int | None = N
 
 
 def refuse_transposed(model: Module[Any], state: Mapping[str, Any], source: str) -> None:
-    """Raise an error if another program's file fits a model in PyTorch's layout, and no shape shows burnpy's.
-
-    Square matrices fit in both layouts, so they would be loaded transposed without a sign of it.
-    """
+    """Raise an error if another program's file fits a model in PyTorch's layout, and no shape shows burnpy's. Square
+    matrices fit in both layouts, so they would be loaded transposed without a sign of it."""
     shapes = {path: item.shape for path, item in walk(model) if isinstance(item, Variable)}
     unclear = []
     for path, parts in torch_names(model).items():
@@ -153,10 +151,8 @@ def refuse_transposed(model: Module[Any], state: Mapping[str, Any], source: str)
 
 
 def assembled(parts: tuple[TorchPart, ...], arrays: Mapping[str, Any]) -> NDArray[Any] | str:
-    """Return the value of a parameter from PyTorch's arrays by name, which has all of them; or why there is none.
-
-    The value of a single part is a view.
-    """
+    """Return the value of a parameter from PyTorch's arrays by name, which has all of them; or why there is none. The
+    value of a single part is a view."""
     for part in parts:
         if not isinstance(arrays[part.name], np.ndarray):
             return f"neither tensor nor array: {a(type(arrays[part.name]).__name__)}"
@@ -332,8 +328,7 @@ def _tied_to_embedding(
 
 def _place(value: Any) -> Any:
     """Return a key that is equal for two arrays on the same memory, as tied parameters are; None if it is no such
-    array.
-    """
+    array."""
     if not isinstance(value, np.ndarray) or not value.size:
         return None
     return value.__array_interface__["data"][0], value.shape, value.strides, value.dtype

@@ -105,8 +105,7 @@ class AtIndex(Generic[X]):
     @explained
     def add(self, value: X | float) -> X:
         """Return a copy of x with ``value`` added to ``x[key]``; if the key repeats an element, all values are
-        added.
-        """
+        added."""
         return self._updated("add", value)
 
     @explained
@@ -205,8 +204,7 @@ class AtIndex(Generic[X]):
 
 class AtMask(AtIndex[X]):
     """The object ``x.at[mask]``. One value for all elements of the mask needs no indices, which `vmap` and compiled
-    functions do not have.
-    """
+    functions do not have."""
 
     __slots__ = ("_mask",)
 

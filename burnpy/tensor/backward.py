@@ -396,10 +396,8 @@ def refuse_arguments(operation: str, removed: dict[str, Any]) -> NoReturn:
 
 
 def seed_of(root: TensorBase[Any], gradient: object, operation: str, argument: str = "gradient") -> Any:
-    """Return the primitive of the cotangent that a backward pass starts from at ``root``; 1 by default.
-
-    ``argument`` is the name of the parameter in error messages.
-    """
+    """Return the primitive of the cotangent that a backward pass starts from at ``root``; 1 by default. ``argument`` is
+    the name of the parameter in error messages."""
     inner, device, x = inner_of(root, f"{operation}()"), root._device, root._primitive
     shape, dtype = x.shape, x.dtype
     if device.lifts_discrete:

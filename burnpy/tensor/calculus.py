@@ -141,10 +141,8 @@ def _spaces(x: Any, spacing: Any, dims: Dims) -> tuple[Any, list[Any]]:
 
 
 def _along(x: Any, dim: int, space: Any, order: int) -> Any:
-    """Return the derivative along one dimension; ``space`` is a number or the distances of neighbours.
-
-    All formulas are means of the slopes between neighbours.
-    """
+    """Return the derivative along one dimension; ``space`` is a number or the distances of neighbours. All formulas are
+    means of the slopes between neighbours."""
     size, even = x.shape[dim], isinstance(space, float)
     rises = x.narrow(dim, 1, size - 1) - x.narrow(dim, 0, size - 1)
     slopes = rises / (space if even else _across(space, x, dim))

@@ -152,10 +152,8 @@ def explained(function: F, owner: type | None = None, *, flags: bool = True) -> 
 
 
 def next_value(function: F) -> F:
-    """Wrap a method that returns the next value of its object, as `explained` does it.
-
-    A statement that drops the result has no effect, and warns.
-    """
+    """Wrap a method that returns the next value of its object, as `explained` does it. A statement that drops the
+    result has no effect, and warns."""
     checked = explained(function)
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -287,9 +285,7 @@ def refuse_construction(cls: type[Any], args: Sequence[Any], kwargs: Mapping[str
 
 def refuse_call(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception) -> None:
     """Raise the error that explains why a call of ``module.forward`` was refused; the caller has caught ``error``.
-
-    Nothing is raised if ``forward`` takes such arguments, and the error comes from inside of it.
-    """
+    Nothing is raised if ``forward`` takes such arguments, and the error comes from inside of it."""
     name, trace = f"{type(module).__name__}.forward", error.__traceback__
     if trace is not None and trace.tb_next is not None:
         _refuse_types(name, module.forward, args, kwargs, error)
@@ -332,10 +328,8 @@ def inherit_method(method: Any, owner: type) -> Any:
 
 
 def inherit_methods(owner: C) -> C:
-    """Decorate a class: its inherited public methods are copied into it, so that errors name the class users know.
-
-    The copies are wrapped by `explained`.
-    """
+    """Decorate a class: its inherited public methods are copied into it, so that errors name the class users know. The
+    copies are wrapped by `explained`."""
     for part in owner.__mro__[1:]:
         for name, method in vars(part).items():
             if name.startswith("_") or name in vars(owner):

@@ -285,8 +285,7 @@ class Exchange(Conversion[B]):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the array for ``np.asarray(x)``: read-only, and on the CPU not a copy; ``np.array(x)`` is a writable
-        copy.
-        """
+        copy."""
         array = self.to_numpy()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:

@@ -204,10 +204,8 @@ def lifted(cls: Any, x: Any, backend: Any) -> Any:
 
 
 def factory_shape(shape: Size, factory: str, parameter: Any = None) -> Shape:
-    """Return a shape argument, an int or a sequence of non-negative ints, as a tuple.
-
-    Beside an int as the shape, a ``parameter`` that is an int, too, may be meant as another size, and is refused.
-    """
+    """Return a shape argument, an int or a sequence of non-negative ints, as a tuple. Beside an int as the shape, a
+    ``parameter`` that is an int, too, may be meant as another size, and is refused."""
     if shape.__class__ is int and parameter.__class__ is int:
         raise ArgumentError(
             f"{factory}() got two ints, the shape {shape} and the parameter {parameter}; write the shape as a tuple: "

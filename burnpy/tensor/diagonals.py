@@ -114,14 +114,12 @@ class Diagonals(TensorBase[B]):
 
     def tril(self, diagonal: int = 0) -> Self:
         """Return the lower triangle of the last two dims, with zeros elsewhere; ``diagonal`` 1 includes one diagonal
-        above.
-        """
+        above."""
         return self._like(self._backend.tril(self._primitive, self._diagonal("tril", diagonal)))
 
     def triu(self, diagonal: int = 0) -> Self:
         """Return the upper triangle of the last two dims, with zeros elsewhere; ``diagonal`` 1 starts one diagonal
-        above.
-        """
+        above."""
         return self._like(self._backend.triu(self._primitive, self._diagonal("triu", diagonal)))
 
     def _diagonal(self, operation: str, diagonal: int) -> int:

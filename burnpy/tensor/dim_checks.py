@@ -51,10 +51,8 @@ def dim_of(dim: int, ndim: int, operation: str) -> int:
 
 
 def dims_of(dim: DimsLike, ndim: int, operation: str) -> Dims:
-    """Return ``dim`` as an ascending tuple of non-negative ints; None means all dimensions, () none.
-
-    For a 0-d tensor the result is (), and ``dim`` may be 0 or -1.
-    """
+    """Return ``dim`` as an ascending tuple of non-negative ints; None means all dimensions, () none. For a 0-d tensor
+    the result is (), and ``dim`` may be 0 or -1."""
     if dim is None:
         return ALL[ndim]
     _refuse_text(dim, operation)

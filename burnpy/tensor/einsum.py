@@ -296,11 +296,9 @@ def _contracted(device: Any, a: str, x: Any, b: str, y: Any, out: str) -> Any:
 
 
 def _needed(sizes: dict[str, int], others: dict[str, int], out: str) -> list[str]:
-    """Return the letters of an operand that its product with another needs; it is summed over the rest first.
-
-    A letter is not needed if its size is 1 and broadcasts, or if the result lacks it and the other operand has it with
-    size 1 or not at all.
-    """
+    """Return the letters of an operand that its product with another needs; it is summed over the rest first. A letter
+    is not needed if its size is 1 and broadcasts, or if the result lacks it and the other operand has it with size 1 or
+    not at all."""
     return [c for c, n in sizes.items() if others.get(c) == n or (others.get(c, 1) == 1 and c in out)]
 
 

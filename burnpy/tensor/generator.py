@@ -403,10 +403,8 @@ def _directions() -> Any:
 
 
 def _scrambled(directions: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Return the products of random lower triangular matrices, modulo 2, with direction numbers, and a random shift.
-
-    A dimension has one matrix, whose diagonal is 1, so that each bit depends on itself and on higher ones.
-    """
+    """Return the products of random lower triangular matrices, modulo 2, with direction numbers, and a random shift. A
+    dimension has one matrix, whose diagonal is 1, so that each bit depends on itself and on higher ones."""
     dims = directions.shape[1]
     lower = rng.integers(0, 1 << _BITS, (_BITS, dims), np.uint32)
     out = np.zeros_like(directions)

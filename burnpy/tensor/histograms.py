@@ -276,10 +276,8 @@ def counted(
 
 
 def _even(operation: str, x: Any, bins: Any, ends: Any) -> Any:
-    """Return the edges of bins of equal width, between two numbers or, for None, the extremes of a vector x.
-
-    Ends that are equal move apart by 0.5 each; without elements they are 0 and 1, as in NumPy.
-    """
+    """Return the edges of bins of equal width, between two numbers or, for None, the extremes of a vector x. Ends that
+    are equal move apart by 0.5 each; without elements they are 0 and 1, as in NumPy."""
     count = integer(bins, "number of bins", operation)
     if count < 1:
         raise ArgumentError(f"{operation}() got {count} bins; it needs at least 1")

@@ -229,10 +229,8 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
 
 
 def _quick_operands(condition: Any, x: Any, y: Any) -> tuple[Bool, Value, Value | float] | None:
-    """Return the operands of `where` if they need no further check: of one kind, device, dtype and shape, or a float.
-
-    A closed level refuses the operation itself.
-    """
+    """Return the operands of `where` if they need no further check: of one kind, device, dtype and shape, or a float. A
+    closed level refuses the operation itself."""
     kind: Any = x.__class__
     if kind.__class__ is not _CLASS or condition.__class__ is not TensorBase.kinds["bool"]:
         return None

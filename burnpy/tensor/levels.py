@@ -189,10 +189,8 @@ def _has_numbers(recorder: Any, device: Any) -> bool:
 
 
 def drawing_device(device: Any) -> Any:
-    """Return the device that draws random numbers for code on ``device``: the innermost level of `vmap` above it.
-
-    So each example has its own, whichever tensors the function closes over.
-    """
+    """Return the device that draws random numbers for code on ``device``: the innermost level of `vmap` above it. So
+    each example has its own, whichever tensors the function closes over."""
     for level in reversed(open_levels.get()):
         if level.lifts_discrete and levels_between(level, device):
             return level
@@ -200,10 +198,8 @@ def drawing_device(device: Any) -> Any:
 
 
 def holds_discrete_of(high: Any, low: Any) -> bool:
-    """Return whether ints and bools of device ``low`` are ints and bools of ``high``.
-
-    They carry no gradient, so a device that differentiates has those of every device beneath it.
-    """
+    """Return whether ints and bools of device ``low`` are ints and bools of ``high``. They carry no gradient, so a
+    device that differentiates has those of every device beneath it."""
     while high is not low:
         if _stands_for(high, low):
             return True
@@ -349,10 +345,8 @@ def transfer(x: TensorBase[Any], target: Any) -> Any:
 
 
 def in_training_mode(device: Any) -> bool:
-    """Return True if code on a device is in training mode: the device, or one beneath it, is a plain `Autodiff`.
-
-    Levels of `burnpy.func` do not count: a derivative of a function must not change its mode.
-    """
+    """Return True if code on a device is in training mode: the device, or one beneath it, is a plain `Autodiff`. Levels
+    of `burnpy.func` do not count: a derivative of a function must not change its mode."""
     if device.inner is None:  # without a look at the base classes of a plain device, which takes a microsecond
         return False
     from burnpy.autodiff.autodiff import Autodiff  # at the top, it would load with burnpy

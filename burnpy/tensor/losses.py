@@ -284,10 +284,8 @@ def largest(x: Tensor[Any]) -> float:
 
 
 def same_shape(operation: str, x: Any, y: Any) -> None:
-    """Check that a prediction and its target are float tensors of one shape, the target not wider.
-
-    Of `l1_loss` and `triplet_margin_loss` they may be complex.
-    """
+    """Check that a prediction and its target are float tensors of one shape, the target not wider. Of `l1_loss` and
+    `triplet_margin_loss` they may be complex."""
     if not isinstance(x, (Tensor, ComplexTensor) if operation in ("l1_loss", "triplet_margin_loss") else Tensor):
         raise KindError(f"{operation}() takes float tensors, got {describe(x)}")
     if not isinstance(y, TensorBase):
@@ -368,10 +366,8 @@ def labels(operation: str, x: Tensor[B], target: Tensor[B] | Ints[B], shape: tup
 def counted_targets(
     operation: str, log_p: Tensor[B], target: Any, dim: int, ignore_index: int
 ) -> tuple[Tensor[B], Int, Bool | None]:
-    """Return ``log_p`` on the level of the target, the classes, and a mask of those that are not ignored.
-
-    Ignored classes are replaced by 0. The mask is None if no class is ignored.
-    """
+    """Return ``log_p`` on the level of the target, the classes, and a mask of those that are not ignored. Ignored
+    classes are replaced by 0. The mask is None if no class is ignored."""
     log_p = _beside_classes(operation, log_p, target, dim)
     shape = log_p._primitive.shape
     classes = shape[dim]
@@ -434,10 +430,8 @@ def weight_at_class(weights: Tensor[B], index: Int) -> Tensor[B]:
 
 
 def class_weights(operation: str, log_p: Tensor[B], weight: Tensor[B], dim: int) -> Tensor[B]:
-    """Return the weights of the classes, reshaped to broadcast along the dimension of the classes.
-
-    They are on the level of ``log_p``, or on their own above it.
-    """
+    """Return the weights of the classes, reshaped to broadcast along the dimension of the classes. They are on the
+    level of ``log_p``, or on their own above it."""
     if not isinstance(weight, TensorBase):
         raise KindError(f"{operation}() takes the weights of classes as a Tensor, got {describe(weight)}")
     log_p, _ = operands(log_p, weight, operation)  # raises an error if they cannot be combined

@@ -155,10 +155,8 @@ def times(alpha: Any, tensor: TensorBase[Any], other: Any, operation: str) -> An
 
 
 def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
-    """Return the tensors on one device, lifted if one of them is on a level above the others.
-
-    Ints and bools may be on any device beneath the others.
-    """
+    """Return the tensors on one device, lifted if one of them is on a level above the others. Ints and bools may be on
+    any device beneath the others."""
     device = tensors[0]._device
     for x in tensors:
         if x._device is not device:
@@ -171,10 +169,8 @@ def together(operation: str, *tensors: Any) -> tuple[Any, ...]:
 
 
 def _with_fitting_numbers(operation: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the tensors, with those that stand for Python numbers in a dtype that does not promote the others.
-
-    As numbers are, they become complex beside complex numbers, and ints are divided by them as floats.
-    """
+    """Return the tensors, with those that stand for Python numbers in a dtype that does not promote the others. As
+    numbers are, they become complex beside complex numbers, and ints are divided by them as floats."""
     numbers = [is_number(x) for x in tensors]
     if not any(numbers):
         return tensors
@@ -237,11 +233,9 @@ def explain_memory(error: MemoryError, operation: str, x: TensorBase[Any]) -> No
 
 
 def from_other_code(error: BaseException, device: Any) -> bool:
-    """Return whether the error that the calling frame's caller caught came from foreign code.
-
-    Foreign code belongs neither to burnpy, to NumPy nor to the device's backend. Most likely it is a signal handler,
-    whose error says nothing about the arguments.
-    """
+    """Return whether the error that the calling frame's caller caught came from foreign code. Foreign code belongs
+    neither to burnpy, to NumPy nor to the device's backend. Most likely it is a signal handler, whose error says
+    nothing about the arguments."""
     own = {*OWN_PACKAGES, *BACKENDS}
     while device is not None:
         own.add(type(device).__module__.partition(".")[0])
@@ -345,10 +339,8 @@ def in_range(device: Any, index: Int, size: int, negative: bool, operation: str,
 def in_range_unless(
     device: Any, index: Int, ignored: int, size: int, operation: str, dim: int, shape: Shape
 ) -> tuple[Int, Bool]:
-    """Check non-negative indices as `in_range` does, except those that are ``ignored``, which become 0.
-
-    The second result is a mask of those that are not ignored.
-    """
+    """Check non-negative indices as `in_range` does, except those that are ``ignored``, which become 0. The second
+    result is a mask of those that are not ignored."""
     d = device.discrete
     if d.eager_checks or 0 in index.shape:
         counted = d.ne(index, ignored)

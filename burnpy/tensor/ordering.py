@@ -285,11 +285,9 @@ class Extremes(NamedTuple, Generic[V]):
 
 
 def mode_index(b: Any, x: Number, dim: int) -> Int:
-    """Index of the last occurrence of the most frequent element along ``dim``, which stays with size 1.
-
-    In sorted order, each element is counted from the first that equals it; the first of the highest counts belongs to
-    the smallest of the most frequent elements, and is its last occurrence.
-    """
+    """Index of the last occurrence of the most frequent element along ``dim``, which stays with size 1. In sorted
+    order, each element is counted from the first that equals it; the first of the highest counts belongs to the
+    smallest of the most frequent elements, and is its last occurrence."""
     d, count = b.discrete, x.shape[dim]
     values, order = b.sort(x, dim, False)
     place = d.expand(d.reshape(d.arange(0, count, 1, int64), (count, *(1,) * (len(x.shape) - dim - 1))), x.shape)

@@ -170,10 +170,8 @@ class Pointwise(Analytic[B, float]):
         return out
 
     def _rounded(self, decimals: int) -> Self:
-        """Return x rounded as in PyTorch: scaled by a power of ten, rounded and scaled back.
-
-        Numbers that the scaling would make infinite have no decimal places and are returned unchanged.
-        """
+        """Return x rounded as in PyTorch: scaled by a power of ten, rounded and scaled back. Numbers that the scaling
+        would make infinite have no decimal places and are returned unchanged."""
         b, dtype = self._backend, self.dtype
         x = self._primitive if dtype.itemsize > 2 else b.cast(self._primitive, float32)
         most = int(np.finfo(x.dtype).max).bit_length() * 3 // 10

@@ -243,11 +243,9 @@ _BEYOND_EXPONENTS = 1 << 20
 
 
 def _scaled(x: Any, exponent: Int) -> Float:
-    """Return the primitive of x times powers of two. Only the last factor rounds.
-
-    Shorter floats take one factor in float64. Float64 takes three; a negative exponent is divided so that a product
-    that is subnormal too early is far below the last rounding.
-    """
+    """Return the primitive of x times powers of two. Only the last factor rounds. Shorter floats take one factor in
+    float64. Float64 takes three; a negative exponent is divided so that a product that is subnormal too early is far
+    below the last rounding."""
     b, d, dtype = x._backend, x._device.discrete, x.dtype
     shape, out, rest = exponent.shape, x._primitive, d.cast(exponent, int64)
     powers, least = b.from_numpy(_powers_of_two()), _LEAST_EXPONENT

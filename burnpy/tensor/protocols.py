@@ -141,11 +141,9 @@ def relifted(cls: type[Any], device: Any, primitive: Any, flags: tuple[bool, ...
 
 
 def restored(cls: type[Any], device: Any, array: Any, flags: tuple[bool, ...]) -> Any:
-    """Return an unpickled tensor on the device, as a new leaf if it was tracked.
-
-    Arrays inside the pickle have no other owner and are not copied. Out-of-band buffers (``pickle.loads(...,
-    buffers=)``) belong to the caller, and are copied unless they are bytes.
-    """
+    """Return an unpickled tensor on the device, as a new leaf if it was tracked. Arrays inside the pickle have no other
+    owner and are not copied. Out-of-band buffers (``pickle.loads(..., buffers=)``) belong to the caller, and are copied
+    unless they are bytes."""
     backend = device.discrete
     make = backend.adopt_numpy if array.base is None or not writer(array) else backend.from_numpy
     return relifted(cls, device, make(array), flags)

@@ -71,8 +71,7 @@ class RunningExtremes(TensorBase[B]):
 
     def cummin(self, dim: int) -> Selection[Self, IntTensor[B]]:
         """Return the smallest element along ``dim`` up to each one, and its index: of equal ones the last. NaN
-        propagates.
-        """
+        propagates."""
         x = as_numbers(self)
         a = along(x, dim, "cummin")
         values, indices = selection_of(x, *x._backend.cummin(a.primitive, a.dim))

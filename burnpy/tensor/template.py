@@ -47,10 +47,8 @@ def predicate(declaration: F) -> F:
 
 
 def binary(declaration: F) -> F:
-    """Create a method of one operand, a tensor of the same kind or a number, with a result of the same kind.
-
-    If the declaration has a keyword option, the method calls ``_f_with(other, option)`` if the option is not None.
-    """
+    """Create a method of one operand, a tensor of the same kind or a number, with a result of the same kind. If the
+    declaration has a keyword option, the method calls ``_f_with(other, option)`` if the option is not None."""
     return _method(_binary, declaration)
 
 

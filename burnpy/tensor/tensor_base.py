@@ -194,10 +194,8 @@ def _give_own_methods(cls: type[Any]) -> None:
 
 
 def own_method(cls: type[Any], name: str, method: Any) -> Any:
-    """Return a kind's own copy of a method that it inherits, as ``name``; of anything else, the thing itself.
-
-    Copies of `owned` methods create tensors of the kind. Other public methods that take arguments explain a wrong one.
-    """
+    """Return a kind's own copy of a method that it inherits, as ``name``; of anything else, the thing itself. Copies of
+    `owned` methods create tensors of the kind. Other public methods that take arguments explain a wrong one."""
     if type(method) is FunctionType and method in _owned:
         return copy_method(method, cls, _own_globals(cls, method.__globals__))
     if type(method) in (FunctionType, classmethod) and not name.startswith("_"):
@@ -361,8 +359,7 @@ class Elsewhere(Missing):
 
 def explain_missing_methods() -> None:
     """Add the placeholders to the tensor classes: `Lacking` for the public methods of other kinds that a kind lacks,
-    and `Elsewhere` for other names of PyTorch, NumPy and Burn.
-    """
+    and `Elsewhere` for other names of PyTorch, NumPy and Burn."""
     methods: dict[KindName, set[str]] = {kind: _public_names(cls) for kind, cls in TensorBase.kinds.items()}
     for kind, cls in TensorBase.kinds.items():
         for owner in _OWNERS:

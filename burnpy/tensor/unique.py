@@ -103,10 +103,8 @@ def unique_elements(
     b: Any, numbers: Number, x: Value, inverse: bool, counts: bool
 ) -> tuple[Value, Int | None, Int | None]:
     """Return the unique elements of x, sorted; the index in them of each element of x; and how often each occurs.
-
     ``numbers`` are the elements of x in a kind that has an order. NaNs are all different. The index and the counts are
-    None unless they are wanted.
-    """
+    None unless they are wanted."""
     count = math.prod(x.shape)
     flat, ordinal = b.reshape(x, (count,)), b.reshape(numbers, (count,))
     order = b.argsort(ordinal, 0, False)
@@ -138,9 +136,7 @@ def unique_slices(
 
 def unique_runs(b: Any, x: Value, dim: int | None, inverse: bool, counts: bool) -> tuple[Value, Int | None, Int | None]:
     """Return the first of each run of equal neighbours, elements or slices along ``dim``; the run of each; and lengths.
-
-    The index and the lengths are None unless they are wanted.
-    """
+    The index and the lengths are None unless they are wanted."""
     d = b.discrete
     if dim is None:
         x, dim, shape = b.reshape(x, (math.prod(x.shape),)), 0, x.shape

@@ -189,9 +189,7 @@ def _values(levels: Sequence[Any], x: Any) -> Any:
 
 def _outcome(device: Any, row: Row, args: list[Any], derivatives: bool) -> list[Any]:
     """Return the results of a call, or with ``derivatives`` their tangents, the gradients and the tangents of these.
-
-    Tangents and the gradients of results are given functions of the arguments' values and of the shapes.
-    """
+    Tangents and the gradients of results are given functions of the arguments' values and of the shapes."""
     name = row.operation.name
     if not derivatives:
         kinds = [a.kind for a in row.operation.arguments]

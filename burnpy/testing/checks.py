@@ -127,10 +127,8 @@ def _innermost(x: Any) -> Any:
 def check_derivatives(
     device: Any, row: Row, example: str, dtype: DType, layout: str, order: int, brief: bool = False
 ) -> None:
-    """Check the derivatives of the given order, 1 or 2, by all float arguments, against central differences.
-
-    They are checked element by element, or along one random direction if ``brief``.
-    """
+    """Check the derivatives of the given order, 1 or 2, by all float arguments, against central differences. They are
+    checked element by element, or along one random direction if ``brief``."""
     arguments = arguments_of(row.operation.name, example, dtype, layout)
     template = arguments.primitives(device, tracked=False)
     floats, places = _float_places(template)
@@ -195,10 +193,8 @@ def promoting() -> list[str]:
 def check_promotion(
     device: Any, level: str, row: Row, dtypes: dict[str, DType], one_of: Sequence[str] | None = None
 ) -> None:
-    """Check an operation for all pairs of dtypes of its kinds, with and without dimensions.
-
-    At other levels than "plain" these are pairs of floats. ``one_of`` names dtypes; each pair must have one of them.
-    """
+    """Check an operation for all pairs of dtypes of its kinds, with and without dimensions. At other levels than
+    "plain" these are pairs of floats. ``one_of`` names dtypes; each pair must have one of them."""
     on, name = device_at(level, device), row.operation.name
     shapes = [((2, 2), (2, 2))] if name in PRODUCTS else list(product(SHAPES, SHAPES))
     for left_dtype, right_dtype in product(dtypes.values(), dtypes.values()):

@@ -362,10 +362,8 @@ def suite_of(backend: Backend | type[Backend], dtypes: Iterable[str], extent: Ex
 
 
 def value_cases(dtypes: Mapping[str, DType], extent: Extent = FULL) -> Iterator[tuple[str, str, str]]:
-    """Yield operation, dtype and level of every case of values.
-
-    Decorators are tested with floats only, unless an operation makes floats of ints or bools.
-    """
+    """Yield operation, dtype and level of every case of values. Decorators are tested with floats only, unless an
+    operation makes floats of ints or bools."""
     for name, row in ROWS.items():
         for name_of_dtype, dtype in dtypes.items():
             if fits(row, dtype):

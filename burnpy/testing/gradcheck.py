@@ -289,9 +289,7 @@ def _check_along(
     ways: tuple[bool, ...] = (False,),
 ) -> None:
     """Check the derivative along directions of some inputs; in forward mode with a pass for each, if ``ways`` says so.
-
-    With one input, a pass for each is the pass for all.
-    """
+    With one input, a pass for each is the pass for all."""
     expected = by_differences(problem, directions)
     if options.backward:
         actual = sum(float((gradients[k] * direction).sum().real) for k, direction in directions.items())

@@ -188,10 +188,8 @@ Mode: TypeAlias = Literal["min", "max"]
 
 
 def monitored(callback: str, name: str, event: Event[Any]) -> float | None:
-    """Return the monitored value if the event is the one that brings it, else None.
-
-    Values whose names begin with "valid/" come with each `ValidEnd`, all others with `EpochEnd`.
-    """
+    """Return the monitored value if the event is the one that brings it, else None. Values whose names begin with
+    "valid/" come with each `ValidEnd`, all others with `EpochEnd`."""
     validation = name.startswith("valid/")
     if isinstance(event, FitStart) and validation and not event.validates:
         raise ArgumentError(

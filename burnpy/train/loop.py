@@ -305,10 +305,8 @@ class Loop:
         return feed.has_next
 
     def _update(self, feed: Feed, micro: MicroBatches, rate: float) -> tuple[MicroBatches, Any]:
-        """Take an optimizer step; return its micro batches' results, and the norm of the gradients if it is logged.
-
-        If ranks are lost, the remaining ranks divide the same batches among them.
-        """
+        """Take an optimizer step; return its micro batches' results, and the norm of the gradients if it is logged. If
+        ranks are lost, the remaining ranks divide the same batches among them."""
         position, learner, tried = self.position, self.learner, False
 
         def mean(group: Ranks) -> GradientsParams[Any]:
@@ -387,10 +385,8 @@ class Loop:
         self.saving = saving or bool(self.save)
 
     def _noted(self, event: Event[Any]) -> Event[Any]:
-        """Ask the callbacks what an event leads to, and carry out what can be: files are saved by `_saves`.
-
-        The model stays while batches accumulate, whose gradients are of this one.
-        """
+        """Ask the callbacks what an event leads to, and carry out what can be: files are saved by `_saves`. The model
+        stays while batches accumulate, whose gradients are of this one."""
         if not self.callbacks:
             return event
         self.states, decisions = decided(self.callbacks, self.states, event)

@@ -262,12 +262,9 @@ def _layouts(arrays: Sequence[Any], mask: Any) -> tuple[_Layout, ...]:
 def _launches(
     b: CuPyAttention, tiles: Sequence[Tiling], offset: int | None, layouts: Sequence[_Layout]
 ) -> tuple[Launch, ...] | None:
-    """Return the launch of attention, or the two of its gradient; None if a kernel cannot address an array.
-
-    A kernel has a block for each tile of the queries or keys, and for each slice of the sums of a key's numbers. The
-    layouts are of q, k, v, the result, for the gradient also of the gradients of the result, q, k and v; and of the
-    mask.
-    """
+    """Return the launch of attention, or the two of its gradient; None if a kernel cannot address an array. A kernel
+    has a block for each tile of the queries or keys, and for each slice of the sums of a key's numbers. The layouts are
+    of q, k, v, the result, for the gradient also of the gradients of the result, q, k and v; and of the mask."""
     count = 4 if len(layouts) < 8 else 8
     names = (*ARRAYS[:count], *ARRAYS[8:])[: len(layouts)]
     (queries, _, dtype), keys, values = layouts[0], layouts[1][0], layouts[2][0]

@@ -131,10 +131,8 @@ class Layout(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """An array as tiles read it: strides in elements, and the copies that bring it there, none if it lies there.
-
-    The strides are those of members, groups, rows and columns. ``size`` is the number of elements of the copy.
-    """
+    """An array as tiles read it: strides in elements, and the copies that bring it there, none if it lies there. The
+    strides are those of members, groups, rows and columns. ``size`` is the number of elements of the copy."""
 
     strides: tuple[int, int, int, int]
     copies: tuple[dict[str, int], ...]
@@ -192,10 +190,8 @@ def weight_operand(
     *,
     by_image: bool,
 ) -> tuple[Operand, int]:
-    """Return a weight as the operand of rows, by group and phase, and the vectors of a row.
-
-    ``taps`` are those of each phase along y and x. Rows are channels if ``by_image``, and outputs if not.
-    """
+    """Return a weight as the operand of rows, by group and phase, and the vectors of a row. ``taps`` are those of each
+    phase along y and x. Rows are channels if ``by_image``, and outputs if not."""
     (outputs, each, *window), (first, second, row, column) = given.shape, given.strides
     vector, of_group = 16 // itemsize, outputs // groups
     rows, channels = (each, of_group) if by_image else (of_group, each)
@@ -364,9 +360,7 @@ def tiles(name: str, dtype: DType, cores: bool) -> list[tuple[int, int]]:
 
 def block_of(tile: tuple[int, int], cores: bool) -> dict[str, int]:
     """Return a block's warps, the vectors of a row of tiles, and the blocks for which a multiprocessor has registers.
-
-    Fewer warps, each with more of a tile, read less from shared memory, and count places for more products.
-    """
+    Fewer warps, each with more of a tile, read less from shared memory, and count places for more products."""
     if not cores:
         return {"WARPS": 8, "RUNS": 4, "BLOCKS": 2}
     return {"WARPS": 4, "RUNS": 8, "BLOCKS": 2 if sum(tile) > 192 else 3}
@@ -397,10 +391,8 @@ def _weight_tile(rows: int, columns: int, dtype: DType, cores: bool) -> tuple[in
 
 
 def _parts(tiles: int, pixels: int, work: float, results: int) -> int:
-    """Return in how many parts to add up products of all pixels.
-
-    ``work`` is the seconds that all multiprocessors need for a tile, ``results`` the number of elements of a part.
-    """
+    """Return in how many parts to add up products of all pixels. ``work`` is the seconds that all multiprocessors need
+    for a tile, ``results`` the number of elements of a part."""
 
     def time(parts: int) -> float:
         computing = work * _PROCESSORS * _shares(tiles * parts) / parts

@@ -304,10 +304,8 @@ def _reach(x: Any) -> int:
 
 
 def _order(operands: Mapping[_Parameter, Any], shape: Shape) -> tuple[Shape, Shape] | None:
-    """Return the order in memory in which elements are computed: of the results, or of arrays with their shape.
-
-    As in NumPy, arrays of different orders make row-major results.
-    """
+    """Return the order in memory in which elements are computed: of the results, or of arrays with their shape. As in
+    NumPy, arrays of different orders make row-major results."""
     given = [x for p, x in operands.items() if p.result] or [x for x in operands.values() if x.shape == shape]
     orders = {order_of(x.strides, x.itemsize) for x in given if not x._c_contiguous}
     return orders.pop() if len(orders) == 1 and not any(x._c_contiguous for x in given) else None

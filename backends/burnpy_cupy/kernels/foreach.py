@@ -31,11 +31,8 @@ Lists = Sequence[Sequence[Any]]
 
 
 class CuPyForeach(ArrayBackend):
-    """A formula of lists is one launch for each dtype and some 40 to 160 arrays; a norm is one more.
-
-    Arrays that are not C-contiguous are copied first. 16-bit floats are computed in float32, powers added up in
-    float64.
-    """
+    """A formula of lists is one launch for each dtype and some 40 to 160 arrays; a norm is one more. Arrays that are
+    not C-contiguous are copied first. 16-bit floats are computed in float32, powers added up in float64."""
 
     def foreach(
         self,
@@ -146,11 +143,9 @@ def _run_foreach(
     skipped: Any,
     converted: Container[int] = (),
 ) -> tuple[list[Any], ...]:
-    """Return the results of a kernel. Those after the first are in the memory of states if they are owned.
-
-    The lists have the members at some positions alone; an array of numbers has one for all positions. If the kernel
-    converts the first result, too, it does so for some members, and the others have `_NOTHING`.
-    """
+    """Return the results of a kernel. Those after the first are in the memory of states if they are owned. The lists
+    have the members at some positions alone; an array of numbers has one for all positions. If the kernel converts the
+    first result, too, it does so for some members, and the others have `_NOTHING`."""
     arrays = [contiguous(xp, xs) for xs in lists]
     outs: list[list[Any]] = []
     for k, dtype in enumerate(kernel.dtypes):

@@ -36,11 +36,8 @@ _MANY_ROWS = 64
 
 
 class Geometry(NamedTuple):
-    """Rows and columns in the memory of an array.
-
-    The element at a row and a column is at ``(row / inner[0]) · steps[0] + row % inner[0] · steps[1] + (column /
-    inner[1]) · steps[2] + column % inner[1] · steps[3]``.
-    """
+    """Rows and columns in the memory of an array. The element at a row and a column is at ``(row / inner[0]) · steps[0]
+    + row % inner[0] · steps[1] + (column / inner[1]) · steps[2] + column % inner[1] · steps[3]``."""
 
     rows: int
     columns: int
@@ -184,9 +181,7 @@ def along(shape: Shape, dims: Dims) -> Geometry | None:
 
 def of_view(shape: Shape, steps: Shape, dims: Dims) -> Geometry | None:
     """Return the geometry of an array with elements, at given steps, whose columns are the elements along ``dims``.
-
-    None if rows, or columns, are more than two groups of dimensions that can each be joined to one.
-    """
+    None if rows, or columns, are more than two groups of dimensions that can each be joined to one."""
     groups: dict[bool, list[tuple[int, int]]] = {True: [], False: []}  # sizes and steps, the innermost first
     for d in reversed(range(len(shape))):
         size, step, group = shape[d], steps[d], groups[d in dims]
@@ -214,10 +209,8 @@ def _axis(groups: list[tuple[int, int]], step: int) -> tuple[int, int, int]:
 
 @lru_cache(1024)
 def order_of(strides: Shape, itemsize: int) -> tuple[Shape, Shape] | None:
-    """Return the dimensions in the order of memory, and the permutation that undoes it.
-
-    None if they are in order, or if elements share memory.
-    """
+    """Return the dimensions in the order of memory, and the permutation that undoes it. None if they are in order, or
+    if elements share memory."""
     last = len(strides) - 1
     order = sorted(range(len(strides)), key=lambda d: (d == last and strides[d] == itemsize, -abs(strides[d])))
     if order == [*range(len(strides))] or 0 in strides:
@@ -403,8 +396,7 @@ def _transpose(xp: Any, itemsize: int) -> Any:
 
 class LaunchingThread:
     """A thread that launches on a GPU. Compared by identity, it is never one that has ended: the system gives the
-    number of `threading.get_ident` to the next thread.
-    """
+    number of `threading.get_ident` to the next thread."""
 
     __slots__ = ("free",)
 

@@ -35,10 +35,8 @@ BIASES = {
 
 
 class CuPyMatmul(CuPyPrograms):
-    """Products, which accumulate 16-bit floats in float32.
-
-    A method ``_name_as`` computes the product ``name`` with a result of the dtype that is its last argument.
-    """
+    """Products, which accumulate 16-bit floats in float32. A method ``_name_as`` computes the product ``name`` with a
+    result of the dtype that is its last argument."""
 
     _kernels: Kernels
     _reduced: Callable[..., Any]

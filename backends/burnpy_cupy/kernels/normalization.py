@@ -315,10 +315,8 @@ class CuPyNormalization(CuPyPrograms):
     def _normalizing_kernel(
         self, name: str, full: tuple[Any, ...], weights: tuple[Any, ...], small: tuple[Any, ...], dims: Dims
     ) -> tuple[Kernel, Geometry] | None:
-        """Return the kernel of a normalization and its geometry, for weights of each column, or of each row.
-
-        Its number is eps.
-        """
+        """Return the kernel of a normalization and its geometry, for weights of each column, or of each row. Its number
+        is eps."""
         dtype = full[-1].dtype
         for a in (*full, *weights, *small):
             if a.dtype is not dtype:
@@ -422,10 +420,8 @@ def _divided(
     given: tuple[str, str],
     kept: int,
 ) -> tuple[Launch, Launch, tuple[Shape, DType]]:
-    """Return the two launches, and the shape and dtype of the memory of the parts' sums.
-
-    ``given`` are the formats of the arguments that change, ``kept`` is the number of sums of a part.
-    """
+    """Return the two launches, and the shape and dtype of the memory of the parts' sums. ``given`` are the formats of
+    the arguments that change, ``kept`` is the number of sums of a part."""
     width = math.gcd(alignment // dtype.itemsize, math.prod(shape[2:]))  # the elements of a vector of a plane
     wide, channels, vectors = float32 if is_half(dtype) else dtype, shape[1], math.prod(shape) // shape[1] // width
     length = -(-vectors // max(1, min(_MAX_PARTS, _BLOCKS // channels, vectors * width // _MIN_PART)))

@@ -291,11 +291,9 @@ _TURNED = {Extent.ROW: Extent.COLUMN, Extent.COLUMN: Extent.ROW}
 
 @dataclass(frozen=True)
 class Passes:
-    """The kernels of a program.
-
-    The second program has rows and columns exchanged, so that it computes sums of its own columns. Its inputs
-    are those of the whole, and the values of rows that it needs, which the first one returns last.
-    """
+    """The kernels of a program. The second program has rows and columns exchanged, so that it computes sums of its own
+    columns. Its inputs are those of the whole, and the values of rows that it needs, which the first one returns
+    last."""
 
     by_rows: Program | None  #: the outputs that are no sums over rows, and then the values that the second one needs
     by_columns: Program | None  #: the sums over rows
@@ -322,8 +320,7 @@ def divide(program: Program) -> Passes:
 
 def _carried(program: Program, schedule: Schedule, sums: list[int]) -> list[int]:
     """Return the values of rows that enter sums over rows: sums and maxima over columns, and values that a kernel of
-    other outputs computes anyway, once for a row instead of for each element.
-    """
+    other outputs computes anyway, once for a row instead of for each element."""
     has_others = len(sums) < len(program.outputs)
     positions: set[int] = set()
     stack = [a for k in sums for a in program.instructions[k].args]

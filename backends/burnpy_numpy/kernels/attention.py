@@ -165,10 +165,8 @@ class HeadWriter(Loops):
         return [self.at(x, place) for x, place in zip(self.arrays, places, strict=True)]
 
     def write_tiles(self, x: str, step: str, size: str, out: str) -> None:
-        """Write the rows of keys or values as columns of tiles (size, width), with zeros beyond them.
-
-        So what is read for a vector of scores lies together.
-        """
+        """Write the rows of keys or values as columns of tiles (size, width), with zeros beyond them. So what is read
+        for a vector of scores lies together."""
         width = self.width
         zero, part = self.constant(0.0, self.dtype), min(width, target().vector // bytes_of(self.dtype))
         tile, last = self.times(size, width), self.plus(self.keys, -1)
@@ -199,10 +197,8 @@ class HeadWriter(Loops):
     def products(
         self, left: list[str], step: str | int, right: str, row: str | int, begin: str, *ends: str
     ) -> list[Vector]:
-        """Return the sums of the products of numbers of several rows and of vectors, one below the other.
-
-        The numbers end at the same place, or for each row at one of its own, in rising order.
-        """
+        """Return the sums of the products of numbers of several rows and of vectors, one below the other. The numbers
+        end at the same place, or for each row at one of its own, in rising order."""
         totals = [self.variable(self.constant(0.0, self.dtype)) for _ in left]
 
         def add(k: str, own: tuple[str, ...]) -> None:
@@ -266,10 +262,8 @@ def rounds_of(w: Loops, count: str) -> list[tuple[int, str, str]]:
 
 
 def attention(dtype: str, width: int, masked: bool) -> str:
-    """Return the text of the kernel of attention, for the arguments of `HeadWriter`.
-
-    The arrays: q, k, v and out. Scratch memory has ``key size`` rows, and `rows_at_once`.
-    """
+    """Return the text of the kernel of attention, for the arguments of `HeadWriter`. The arrays: q, k, v and out.
+    Scratch memory has ``key size`` rows, and `rows_at_once`."""
     w = HeadWriter(dtype, width, 4, masked)
     _, k_row, v_row, out_row = w.steps
     weights = w.at(w.scratch, w.times(w.key_size, w.line))
@@ -414,10 +408,8 @@ def _gradients_of_values_and_keys(
 
 
 def _gradient_of_scores(w: HeadWriter, head: str, base: str, queries: list[str], arrays: tuple[str, ...]) -> None:
-    """Write the weights of some queries, and the gradients of their scores, to scratch memory.
-
-    The queries are counted from ``base``. The arrays are the scratch memory, and the gradient and q from ``base`` on.
-    """
+    """Write the weights of some queries, and the gradients of their scores, to scratch memory. The queries are counted
+    from ``base``. The arrays are the scratch memory, and the gradient and q from ``base`` on."""
     dtype, (weights, grad_scores, grads, lines) = w.dtype, arrays
     q_row, grad_row = w.steps[0], w.steps[3]
     values = w.at(w.scratch, w.times(w.key_size, w.line))

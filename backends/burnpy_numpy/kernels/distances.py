@@ -150,10 +150,8 @@ def row_distances(dtype: str, p: float, width: int, rows: int) -> str:
 
 
 def tie_counts(dtype: str, p: float, width: int, rows: int) -> str:
-    """Return the text of the kernel of the number of differences of rows whose magnitude is a given one, or NaN.
-
-    The table, sizes and arguments are those of `row_distances`, with the magnitudes (batch, n, m) behind the table.
-    """
+    """Return the text of the kernel of the number of differences of rows whose magnitude is a given one, or NaN. The
+    table, sizes and arguments are those of `row_distances`, with the magnitudes (batch, n, m) behind the table."""
     w = Loops(width, 6, 5)
     one, zero = w.constant(1.0, dtype), w.constant(0.0, dtype)
 
@@ -174,11 +172,9 @@ def _is_tie(w: Loops, difference: Vector, magnitude: Vector) -> Vector:
 def _write_pairs(
     w: Loops, dtype: str, count: int, added: Callable[[Vector, Vector, str], Vector], ended: Callable[[Vector], Vector]
 ) -> None:
-    """Write loops over pairs of ``count`` rows of a tile, and over their elements.
-
-    ``added`` returns the sums of neighbouring pairs with a difference added, whose place among all pairs is given;
-    ``ended`` returns the results for the sums.
-    """
+    """Write loops over pairs of ``count`` rows of a tile, and over their elements. ``added`` returns the sums of
+    neighbouring pairs with a difference added, whose place among all pairs is given; ``ended`` returns the results for
+    the sums."""
     x, y, out, firsts, starts, *_ = w.table
     tiles, n, m, k, vectors = w.sizes
     with w.loop("%begin", "%end") as tile:

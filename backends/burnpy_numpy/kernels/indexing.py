@@ -161,10 +161,8 @@ def scatter_runs(dtype: str, combine: str, width: int) -> str:
 
 
 def _by_index(dtype: str, combine: str, nested: bool) -> str:
-    """Return the text of a kernel that combines, or gathers, elements at an index for each.
-
-    The indices of `_CHECKED` neighbours are compared with the size at a time. If one is out of range, none is followed.
-    """
+    """Return the text of a kernel that combines, or gathers, elements at an index for each. The indices of `_CHECKED`
+    neighbours are compared with the size at a time. If one is out of range, none is followed."""
     w = Loops(1, 4, 4)
     x, out, index, note = w.table
     size, count, inner, far = w.sizes
@@ -253,11 +251,9 @@ def rows_summed(x: Any, source: Any, target: Any, scale: Any, count: int) -> Any
 
 
 def sum_rows(dtype: str, width: int) -> str:
-    """Return the text of the kernel of ``out[target[j]] += scale[j] * x[source[j]]``.
-
-    The table: x, out, source and target (int64), scale. The sizes: the numbers of indices, and of elements of a row.
-    ``begin`` and ``end`` are vectors of a row, so that no two threads add to one place.
-    """
+    """Return the text of the kernel of ``out[target[j]] += scale[j] * x[source[j]]``. The table: x, out, source and
+    target (int64), scale. The sizes: the numbers of indices, and of elements of a row. ``begin`` and ``end`` are
+    vectors of a row, so that no two threads add to one place."""
     w = Loops(width, 5, 2)
     x, out, source, target, scale = w.table
     count, inner = w.sizes

@@ -151,9 +151,7 @@ def operation_kernel(name: str, extents: tuple[str, ...], dtype: Any, rest: tupl
 
 def formula_kernel(formula: Formula, xs: Sequence[Any], numbers: int, extents: tuple[str, ...] = ()) -> Kernel | None:
     """Return the kernel of an elementwise formula of arrays of one dtype, and of numbers; None if kernels are off.
-
-    ``extents`` are those of the arrays: "full", "row" or "column", by default all full.
-    """
+    ``extents`` are those of the arrays: "full", "row" or "column", by default all full."""
     key = (formula, len(xs), xs[0].dtype, numbers, extents)
     try:
         return _formulas[key]
@@ -304,11 +302,9 @@ def loaded(name: str, key: str, write: Callable[[], str], call: Call | None = No
 
 
 def _built(key: str, text: str | None, call: Call | None) -> Entry | Exception | None:
-    """Return the function of a kernel, or the error, of any class, that llvmlite, LLVM or the loader raised.
-
-    Without a text, the code is read from the disk; None if the disk does not have it. This must run `undisturbed`,
-    since it cannot tell these errors from what a signal handler raises.
-    """
+    """Return the function of a kernel, or the error, of any class, that llvmlite, LLVM or the loader raised. Without a
+    text, the code is read from the disk; None if the disk does not have it. This must run `undisturbed`, since it
+    cannot tell these errors from what a signal handler raises."""
     from burnpy_numpy.kernels.compiler.llvm import builtin, load
 
     try:

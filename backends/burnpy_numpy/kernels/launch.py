@@ -191,10 +191,8 @@ class Kernel:
 
 
 def time_of(program: Program) -> float:
-    """Return how many elements, as `shared` counts them, take as long as one of a program.
-
-    An element of an addition takes half as long as the multiplications of matrices that count as one.
-    """
+    """Return how many elements, as `shared` counts them, take as long as one of a program. An element of an addition
+    takes half as long as the multiplications of matrices that count as one."""
     total = 1.0  # to read and write it
     for op, _, extent, *_ in program.instructions:
         if op in FUNCTIONS:
@@ -214,8 +212,7 @@ def _added(x: Any, output: tuple[bool, bool, Any, bool]) -> Any:
 
 def sum_of_rows(x: Any) -> Any:
     """Return the sum of the rows of a matrix, whose memory it changes: rows are added in pairs, as roundings of many
-    chunks would add up.
-    """
+    chunks would add up."""
     count = len(x)
     while count > 1:
         half = (count + 1) // 2
@@ -360,10 +357,8 @@ _PADDING = 64
 
 def reads_arrays() -> bool:
     """Return whether a NumPy array has its data's address right behind the head of Python objects, as in CPython.
-
     Kernels read it there, which takes no time; by ``array.ctypes.data`` it would take longer than a small kernel. They
-    read the flags, too.
-    """
+    read the flags, too."""
     try:
         x = np.zeros(3)
         flags = [ctypes.c_int.from_address(id(each) + FLAGS).value for each in (x, x[::2])]

@@ -94,11 +94,9 @@ def substitution(dtype: str, upper: bool, unitriangular: bool, width: int) -> st
 
 
 def cholesky_factor(dtype: str) -> str:
-    """Return the text of the kernel of lower factors, row by row.
-
-    The table: the matrices, (batch, n, n), read in the lower triangle only, the factors, and an int64 that is set to 1
-    if a matrix is not positive definite. The sizes: n. ``begin`` and ``end`` are matrices.
-    """
+    """Return the text of the kernel of lower factors, row by row. The table: the matrices, (batch, n, n), read in the
+    lower triangle only, the factors, and an int64 that is set to 1 if a matrix is not positive definite. The sizes: n.
+    ``begin`` and ``end`` are matrices."""
     w = Loops(1, 3, 1)
     x, out, note = w.table
     (n,) = w.sizes
@@ -184,10 +182,8 @@ def _exchange(w: Loops, places: list[str], dtype: str) -> None:
 
 
 def run_outer_products(x: Any, y: Any) -> Any:
-    """Return the products of columns (…, m, 1) and rows (…, 1, n), of shape (…, m, n); None if kernels are off.
-
-    NumPy begins its inner loop anew for each row of a result, which takes three times as long for rows of 128.
-    """
+    """Return the products of columns (…, m, 1) and rows (…, 1, n), of shape (…, m, n); None if kernels are off. NumPy
+    begins its inner loop anew for each row of a result, which takes three times as long for rows of 128."""
     *outer, m, _ = x.shape
     n = y.shape[-1]
     width = block_width(n, _OUTER_BYTES // x.dtype.itemsize)
@@ -201,11 +197,9 @@ def run_outer_products(x: Any, y: Any) -> Any:
 
 
 def outer_products(dtype: str, width: int) -> str:
-    """Return the text of the kernel of outer products.
-
-    The table: x (batch, m), y (batch, n), the products (batch, m, n), and int64, the first column of each vector of n.
-    The sizes: m, n and vectors. ``begin`` and ``end`` are pairs.
-    """
+    """Return the text of the kernel of outer products. The table: x (batch, m), y (batch, n), the products (batch, m,
+    n), and int64, the first column of each vector of n. The sizes: m, n and vectors. ``begin`` and ``end`` are
+    pairs."""
     w = Loops(width, 4, 3)
     x, y, out, starts = w.table
     m, n, vectors = w.sizes

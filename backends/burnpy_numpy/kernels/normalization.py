@@ -133,12 +133,9 @@ def plane_groups(shape: Shape, weight: Shape, dims: Dims) -> PlaneGroups | None:
 
 
 class _GroupWriter(Loops):
-    """A kernel on groups of planes.
-
-    The last two addresses of its table are of int64: the first plane and the first weight of each group. The sizes: the
-    numbers of planes of a group, and of elements of a plane; and how far apart the planes of a group are, and their
-    weights. ``begin`` and ``end`` are groups.
-    """
+    """A kernel on groups of planes. The last two addresses of its table are of int64: the first plane and the first
+    weight of each group. The sizes: the numbers of planes of a group, and of elements of a plane; and how far apart the
+    planes of a group are, and their weights. ``begin`` and ``end`` are groups."""
 
     def __init__(self, dtype: str, width: int, table: int) -> None:
         super().__init__(width, table, 4)
@@ -161,10 +158,8 @@ class _GroupWriter(Loops):
             yield plane, self.plus(first_weight, self.times(k, self.weight_step))
 
     def vectors(self, plane: str, arrays: Sequence[str], body: Callable[[str, str | None, list[Vector]], None]) -> None:
-        """Write a loop over the vectors of a plane.
-
-        ``body`` is called with the position of the first element, a mask for the last elements, and the vectors.
-        """
+        """Write a loop over the vectors of a plane. ``body`` is called with the position of the first element, a mask
+        for the last elements, and the vectors."""
         start = self.times(plane, self.size)
         for first, end, mask in (("0", self.whole, None), (self.whole, self.plus(self.whole, self.last), self.rest)):
             with self.loop(first, end) as v:
@@ -241,12 +236,9 @@ def group_normalization(dtype: str, width: int, eps: float, relu: bool) -> str:
 
 
 def group_normalization_backward(dtype: str, width: int, eps: float, relu: bool) -> str:
-    """Return the text of the kernel of the gradients of a normalization.
-
-    The table: the gradient, x, weight, means, variances, the gradient of x, and the parts of the
-    gradients of weight and bias that each plane adds; with relu, its result too. The arguments are those of
-    `group_normalization`.
-    """
+    """Return the text of the kernel of the gradients of a normalization. The table: the gradient, x, weight, means,
+    variances, the gradient of x, and the parts of the gradients of weight and bias that each plane adds; with relu, its
+    result too. The arguments are those of `group_normalization`."""
     w = _GroupWriter(dtype, width, 11 if relu else 10)
     read = [*w.table[:2], *w.table[8 : 9 if relu else 8]]
 

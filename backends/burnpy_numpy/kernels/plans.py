@@ -318,10 +318,8 @@ class CallSequence:
         return run
 
     def _table(self, space: Mapping[str, Any], stand_ins: Mapping[str, int]) -> tuple[Any, list[Any]]:
-        """Return a table of the calls, and the memory whose addresses it has.
-
-        Arrays that stay where they are lie in ``space``; others have stand-ins, or are arguments.
-        """
+        """Return a table of the calls, and the memory whose addresses it has. Arrays that stay where they are lie in
+        ``space``; others have stand-ins, or are arguments."""
         table = _CallTable(space, stand_ins, self._argument)
         for call in self._calls:
             table.add(call)

@@ -310,8 +310,7 @@ class _Windows(Loops):
 
     def _places(self, start: str, step: str, count: int, size: str) -> list[tuple[str, str]]:
         """Return the rows or columns of a window, 0 for those outside x, and for each a bit that says whether it is
-        inside.
-        """
+        inside."""
         positions = []
         for k in range(count):
             place, inside = self.plus(start, self.times(step, k)), "true"

@@ -170,18 +170,14 @@ def _program_kernel(program: Program) -> ForeachKernel | None:
 
 
 def norm_kernel(dtype: str, what: str) -> TemplateKernel | None:
-    """Return the kernel that adds up squares ("square") or magnitudes ("abs"), or finds the largest ("max").
-
-    It is None if kernels are off.
-    """
+    """Return the kernel that adds up squares ("square") or magnitudes ("abs"), or finds the largest ("max"). It is None
+    if kernels are off."""
     return template_kernel(norm_of_parts, dtype, what, vector_bytes() // 4)
 
 
 def partial_norms(kernel: TemplateKernel, arrays: Sequence[Any]) -> tuple[Any, Any]:
-    """Return what a kernel of norms finds in each part of arrays, in float64, and the first part of each array.
-
-    The arrays are C-contiguous, of the kernel's dtype, and not empty.
-    """
+    """Return what a kernel of norms finds in each part of arrays, in float64, and the first part of each array. The
+    arrays are C-contiguous, of the kernel's dtype, and not empty."""
     parts, which, starts, stops, firsts = parts_of(tuple([x.size for x in arrays]))
     ids, out = np.fromiter(map(id, arrays), np.int64, len(arrays)), np.empty(parts)
     kernel.run([ids, which, starts, stops, out], (), parts, PART)

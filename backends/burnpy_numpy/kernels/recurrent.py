@@ -250,11 +250,8 @@ class StepWriter(Loops):
 
 
 def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: bool, keeps: bool) -> str:
-    """Return the text of the kernel of a forward pass, for the arguments of `StepWriter`.
-
-    The arrays: x, hidden, cell, weight as (tiles, hidden size, gates, width), bias, states, cells, and the gates, which
-    are written if ``keeps``.
-    """
+    """Return the text of the kernel of a forward pass, for the arguments of `StepWriter`. The arrays: x, hidden, cell,
+    weight as (tiles, hidden size, gates, width), bias, states, cells, and the gates, which are written if ``keeps``."""
     w = StepWriter(kind, dtype, width, rows, masked, 8)
     gates, kept = GATES[kind][0], GATES[kind][1] * keeps
     x, hidden, cell, weight, _, states, cells, saved = w.arrays

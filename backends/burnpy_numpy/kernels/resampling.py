@@ -120,11 +120,9 @@ def weighted_gather(dtype: str, lanes: int) -> str:
 
 
 def gathered_products(dtype: str, lanes: int) -> str:
-    """Return the text of the kernel of the gradient of the weights: the sum over channels of products with x.
-
-    The table: x, places (int64), the gradients of the sums and by the weights, and the rest as for `weighted_gather`,
-    as are the sizes and arguments; the buffer is for all channels of a member. ``begin`` and ``end`` are members.
-    """
+    """Return the text of the kernel of the gradient of the weights: the sum over channels of products with x. The
+    table: x, places (int64), the gradients of the sums and by the weights, and the rest as for `weighted_gather`, as
+    are the sizes and arguments; the buffer is for all channels of a member. ``begin`` and ``end`` are members."""
     w = _Rows(dtype, lanes)
     x, places, grad, out, *_ = w.table
     blocks, channels, elements, taps, points, squares, _ = w.sizes
@@ -152,11 +150,9 @@ def gathered_products(dtype: str, lanes: int) -> str:
 
 
 def weighted_scatter(dtype: str, lanes: int) -> str:
-    """Return the text of the kernel of the gradient of x: out += grad · weights at the places, one after the other.
-
-    The table: the gradient of the sums, places (int64), weights, and out, zeros, and the rest as for `weighted_gather`,
-    as are the sizes and arguments; the buffer is for the rows of the points and of the elements.
-    """
+    """Return the text of the kernel of the gradient of x: out += grad · weights at the places, one after the other. The
+    table: the gradient of the sums, places (int64), weights, and out, zeros, and the rest as for `weighted_gather`, as
+    are the sizes and arguments; the buffer is for the rows of the points and of the elements."""
     w = _Rows(dtype, lanes)
     grad, places, weights, out, *_ = w.table
     blocks, _, elements, taps, points, squares, _ = w.sizes

@@ -238,10 +238,8 @@ def last_dims_product(x: Any, dims: Dims) -> Any:
 
 
 def row_products(dtype: str, width: int) -> str:
-    """Return the text of the kernel of the products of the rows of a matrix.
-
-    The table: the matrix, and the products. The sizes: the number of columns. ``begin`` and ``end`` are rows.
-    """
+    """Return the text of the kernel of the products of the rows of a matrix. The table: the matrix, and the products.
+    The sizes: the number of columns. ``begin`` and ``end`` are rows."""
     w = Loops(width, 2, 1)
     x, out = w.table
     (columns,) = w.sizes

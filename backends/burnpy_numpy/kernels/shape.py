@@ -198,10 +198,8 @@ def transposed_copy(dtype: str, width: int) -> str:
 
 
 def converted(x: Any, dtype: Any) -> Any:
-    """Return a C-contiguous array of float32, or of float64, rounded to 16 bits, or one of 16 bits as float32.
-
-    None without a kernel for it. The array has as many elements as a vector, or more.
-    """
+    """Return a C-contiguous array of float32, or of float64, rounded to 16 bits, or one of 16 bits as float32. None
+    without a kernel for it. The array has as many elements as a vector, or more."""
     if not target().fuses:
         return None
     if dtype is float32:

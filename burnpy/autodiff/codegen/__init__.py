@@ -75,9 +75,7 @@ def generated(name: str, *, first: bool = False) -> Callable[..., Any]:
 
 def _vjps(rule: Rule) -> tuple[dict[str, Vjp], dict[Vjp, EdgeKind]]:
     """Return the vjps of a rule by their names in the generated source, and for each its argument and saved values.
-
-    Vjps that are one product of matrices are added to `FACTOR_VJPS`, so that the engine can add several at once.
-    """
+    Vjps that are one product of matrices are added to `FACTOR_VJPS`, so that the engine can add several at once."""
     names: dict[str, Vjp] = {}
     kinds: dict[Vjp, EdgeKind] = {}
     arguments = [a.name for a in rule.operation.float_arguments]
@@ -111,10 +109,8 @@ def _vjps(rule: Rule) -> tuple[dict[str, Vjp], dict[Vjp, EdgeKind]]:
 
 
 def unbroadcast(vjp: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``vjp`` followed by the adjoint of broadcasting: a sum to the argument's shape.
-
-    It is used only where an argument's shape differs from the result's.
-    """
+    """Return ``vjp`` followed by the adjoint of broadcasting: a sum to the argument's shape. It is used only where an
+    argument's shape differs from the result's."""
 
     def vjp_and_sum(inner: Any, grad: Float, shape: Shape, *saved: Any) -> Float:
         part = vjp(inner, grad, *saved)

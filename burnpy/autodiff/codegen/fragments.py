@@ -58,10 +58,8 @@ def tracked_output(meta: str) -> list[str]:
 
 
 def saved_by(op: Operation, vjp: Callable[..., Any], fit: str | None = None) -> str:
-    """Generate the expression for the values that a node saves for a vjp, which `graph.saved_tuple` reads.
-
-    ``fit`` is the expression for the argument's shape, saved first for a vjp that undoes broadcasting.
-    """
+    """Generate the expression for the values that a node saves for a vjp, which `graph.saved_tuple` reads. ``fit`` is
+    the expression for the argument's shape, saved first for a vjp that undoes broadcasting."""
     saved = [*([] if fit is None else [fit]), *saved_values(op, vjp)]
     if len(saved) == 1 and saved[0] in {"value", *(f"{a.name}_" for a in op.float_arguments)}:
         return saved[0]

@@ -70,10 +70,8 @@ def _unrecorded(op: Operation) -> list[str]:
 
 
 def _defaulted(op: Operation) -> list[str]:
-    """Generate a method without a rule: the inner backend's operation if nothing is tracked, else the default.
-
-    The default is made of other operations, which are recorded.
-    """
+    """Generate a method without a rule: the inner backend's operation if nothing is tracked, else the default. The
+    default is made of other operations, which are recorded."""
     untracked = [
         f"({a.name}.__class__ is not Tracked or {a.name}.node is None)" if a.scalar else f"{a.name}.node is None"
         for a in op.float_arguments
@@ -191,10 +189,8 @@ def _first_of_joint(op: Operation, vjp: Callable[..., Any]) -> list[str]:
 
 
 def _sequence(op: Operation, rule: Rule) -> list[str]:
-    """Generate the recording of ``cat`` or ``stack``: an edge for each tracked member.
-
-    Its vjp gets the member's shape and offset along ``dim``, or its place among the members.
-    """
+    """Generate the recording of ``cat`` or ``stack``: an edge for each tracked member. Its vjp gets the member's shape
+    and offset along ``dim``, or its place among the members."""
     saved = ", ".join(signature(rule.vjps[0]).parameters).removeprefix("i, g, ")
     offset = "start" in saved
     return [
@@ -226,10 +222,8 @@ def _sequence_default(op: Operation) -> list[str]:
 
 
 def _elementwise(op: Operation, rule: Rule) -> list[str]:
-    """Generate a method with several arguments that broadcast; its float arguments promote.
-
-    The adjoints of broadcasting and promotion are recorded only where shapes or dtypes differ.
-    """
+    """Generate a method with several arguments that broadcast; its float arguments promote. The adjoints of
+    broadcasting and promotion are recorded only where shapes or dtypes differ."""
     floats = list(op.float_arguments)
     if len(floats) > 2:
         return _elementwise_many(op, rule)
@@ -272,9 +266,7 @@ def _elementwise(op: Operation, rule: Rule) -> list[str]:
 
 def _broadcasting(op: Operation, rule: Rule, count: int) -> list[str]:
     """Generate the call of an elementwise operation, and the recording of its ``count`` float arguments (one or two).
-
-    Any of them may differ from the result in shape.
-    """
+    Any of them may differ from the result in shape."""
     floats = [a.name for a in op.float_arguments[:count]]
     metas = " else ".join(f"{a}_meta if shape == {a}_meta[0]" for a in floats)
     edges = [fitted_edge(op, rule, k) for k in range(count)]
@@ -287,10 +279,8 @@ def _broadcasting(op: Operation, rule: Rule, count: int) -> list[str]:
 
 
 def _elementwise_many(op: Operation, rule: Rule) -> list[str]:
-    """Generate a method with three float arguments or more that broadcast and promote, or are numbers.
-
-    A number has no node, and the first argument's shape and dtype.
-    """
+    """Generate a method with three float arguments or more that broadcast and promote, or are numbers. A number has no
+    node, and the first argument's shape and dtype."""
     floats = [a.name for a in op.float_arguments]
     first, names = floats[0], ", ".join(floats)
     lines = []

@@ -180,10 +180,8 @@ def grad(
 
 
 def reporting(device: Any, on_ready: Any) -> Ready:
-    """Return the function for the engine that calls ``on_ready`` with leaf and gradient as tensors.
-
-    Updates of buffers are not reported, as they are not gradients.
-    """
+    """Return the function for the engine that calls ``on_ready`` with leaf and gradient as tensors. Updates of buffers
+    are not reported, as they are not gradients."""
     if not callable(on_ready):
         raise KindError(f"backward(on_ready=…) takes a function of a leaf and its gradient, not {describe(on_ready)}")
     who = "the function given to backward(on_ready=…)"

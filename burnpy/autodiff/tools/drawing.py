@@ -373,10 +373,8 @@ def _mean(values: list[float], otherwise: float) -> float:
 
 
 def _spread(row: list[int], x: list[float], preferred: list[float], widths: Sequence[float]) -> None:
-    """Place the boxes of a row in order, each as near to its preferred position as possible without overlaps.
-
-    Boxes that would overlap form a group, placed to minimize the sum of the squared distances.
-    """
+    """Place the boxes of a row in order, each as near to its preferred position as possible without overlaps. Boxes
+    that would overlap form a group, placed to minimize the sum of the squared distances."""
     groups: list[tuple[float, int, float]] = []  # the sum of (preferred - offset), the number of boxes, the width
     for k, position in zip(row, preferred, strict=True):
         width = widths[k] + _ACROSS

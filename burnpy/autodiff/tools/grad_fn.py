@@ -166,8 +166,7 @@ class GradFn:
 
     def _repr_html_(self) -> str:  # pyright: ignore[reportUnusedFunction]  # notebooks call it
         """Return the graph as a notebook shows it: a picture of the operations, or their number by name if there are
-        many.
-        """
+        many."""
         from burnpy.autodiff.tools.drawing import html_of
 
         return html_of(self._device, self._operation, self._meta)

@@ -124,9 +124,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 def metas(device: Any, roots: Iterable[tuple[Node | Leaf, Meta | None]], nodes: list[Node]) -> dict[Any, Meta | None]:
     """Return the shape and dtype of the results of ``nodes`` (oldest first) and their parents; None if not known.
-
-    ``device`` is the `Autodiff` that recorded them.
-    """
+    ``device`` is the `Autodiff` that recorded them."""
     result: dict[Any, Meta | None] = dict(roots)
     for node in reversed(nodes):
         own = result[node] = result.get(node) or own_meta(node)

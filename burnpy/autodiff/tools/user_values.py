@@ -53,10 +53,8 @@ def devices_of(device: Any) -> list[Any]:
 
 
 def lined_up(operation: str, arguments: Sequence[object]) -> tuple[Any, Sequence[Any]]:
-    """Find the common device of the tensors among the arguments of user code, and lift the tensors to it.
-
-    Returns the device, or None if there is no tensor; and the arguments, with tensors of inner levels lifted.
-    """
+    """Find the common device of the tensors among the arguments of user code, and lift the tensors to it. Returns the
+    device, or None if there is no tensor; and the arguments, with tensors of inner levels lifted."""
     device, all_same = None, True
     for position, argument in enumerate(arguments):
         if isinstance(argument, TensorBase):
@@ -148,10 +146,8 @@ def in_reverse(level: Any) -> str:
 
 
 def mismatch(returned: object, spec: TensorSpec, device: Any) -> Exception | None:
-    """Return an error if a gradient or tangent is not a float tensor with the expected shape, dtype and device.
-
-    The error's message is the end of a sentence that begins with the name of the function.
-    """
+    """Return an error if a gradient or tangent is not a float tensor with the expected shape, dtype and device. The
+    error's message is the end of a sentence that begins with the name of the function."""
     if not isinstance(returned, DIFFERENTIABLE):
         shown = (
             a(type(returned).__name__)

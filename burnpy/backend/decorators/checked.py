@@ -46,11 +46,9 @@ def beneath_levels(b: Any, x: Any) -> tuple[Any, Any]:
 
 
 def non_finite_in(b: Backend, x: Float, nan: bool, inf: bool) -> NonFinite | None:
-    """Return the NaN elements of x if ``nan`` and there are any, else the infinite ones if ``inf``, else None.
-
-    This synchronizes the device. Of a batch, which `vmap` computes, elements of all examples are looked at, and an
-    index begins with the example's number.
-    """
+    """Return the NaN elements of x if ``nan`` and there are any, else the infinite ones if ``inf``, else None. This
+    synchronizes the device. Of a batch, which `vmap` computes, elements of all examples are looked at, and an index
+    begins with the example's number."""
     b, x = beneath_levels(b, x)
     if nan and inf and not _any(b, b.discrete.bitwise_not(b.isfinite(x))):
         return None

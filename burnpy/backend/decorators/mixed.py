@@ -173,10 +173,8 @@ class Mixed(Decorator[I], Generic[I]):
         return f(*args) if operands is None else self.inner.product_in_float32(op, operands)
 
     def _rounded_operands(self, op: Operation, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Return the arguments of a product with its operands in 16 bits; those that are new are rounded together.
-
-        None if the floats are not of float32 or rounded from it, or if one is of another dtype.
-        """
+        """Return the arguments of a product with its operands in 16 bits; those that are new are rounded together. None
+        if the floats are not of float32 or rounded from it, or if one is of another dtype."""
         operands, new, is_of_float32 = [*args], dict[int, list[int]](), False  # by id, the positions of new ones
         for k, is_operand in _floats(op.name, op.product):
             x = args[k]
@@ -221,10 +219,8 @@ class Mixed(Decorator[I], Generic[I]):
 
 
 class _Source(ref[Any]):
-    """A primitive that was rounded, with its operand, or an operand; held in a table by the id ``key``.
-
-    It takes one object for the garbage collector to go through, as a callback of its own would take several.
-    """
+    """A primitive that was rounded, with its operand, or an operand; held in a table by the id ``key``. It takes one
+    object for the garbage collector to go through, as a callback of its own would take several."""
 
     __slots__ = ("key", "rounded")
 

@@ -321,10 +321,8 @@ class Recorded(Decorator[I], Generic[I]):
         return traced
 
     def _sample(self, f: Callable[..., Any], values: Sequence[Any]) -> Any:
-        """Return results of a call in a loop's body or branch, whose shapes and dtypes alone count.
-
-        It may never run for these values, so an error that other values do not raise is left to the replays.
-        """
+        """Return results of a call in a loop's body or branch, whose shapes and dtypes alone count. It may never run
+        for these values, so an error that other values do not raise is left to the replays."""
         try:
             return f(*values)
         except Exception as error:

@@ -127,10 +127,8 @@ def neighbour(b: Any, x: Float, y: Float) -> Float:
 
 
 def logistic(b: Any, x: Float) -> tuple[Float, Float]:
-    """Compute sigmoid(x) and sigmoid(-x) from exp(-|x|): both, and derivatives of all orders, keep their digits.
-
-    The derivative of the operation `sigmoid` is computed from its result, and is 0 where that rounds to 1.
-    """
+    """Compute sigmoid(x) and sigmoid(-x) from exp(-|x|): both, and derivatives of all orders, keep their digits. The
+    derivative of the operation `sigmoid` is computed from its result, and is 0 where that rounds to 1."""
     negative = b.lt(x, 0.0)
     e = b.exp(b.where(negative, x, b.neg(x)))
     large = b.reciprocal(b.add(e, 1.0))

@@ -41,10 +41,8 @@ _SHIFT = 8.0
 
 
 def stirling_gap(b: Any, x: Float) -> Float:
-    """Compute log Γ(x) - (x - ½) · log(x) + x - log(2π) / 2 for x > 0, which vanishes for large x.
-
-    For small x it is the gap at x + 8 and (x + ½) · log(1 + 8 / x) - log((x + 1) … (x + 7) / (x + 8)⁷) - 8.
-    """
+    """Compute log Γ(x) - (x - ½) · log(x) + x - log(2π) / 2 for x > 0, which vanishes for large x. For small x it is
+    the gap at x + 8 and (x + ½) · log(1 + 8 / x) - log((x + 1) … (x + 7) / (x + 8)⁷) - 8."""
     large = b.ge(x, _SHIFT)
     small = b.where(large, b.full((), _SHIFT, x.dtype), x)
     above = b.add(small, _SHIFT)
@@ -75,10 +73,8 @@ def deviance(b: Any, a: Float, y: Float, log_y: Float) -> Float:
 
 
 def log_split(b: Any, first: Float, second: Float, p: Float, q: Float, log_p: Float, log_q: Float) -> Float:
-    """Compute log(pᵃ · qᶜ · Γ(a + c) / (Γ(a) · Γ(c))) - log(a · c / (2π · (a + c))) / 2 for a, c > 0 and q = 1 - p.
-
-    The densities of the binomial and the beta distribution have it in common.
-    """
+    """Compute log(pᵃ · qᶜ · Γ(a + c) / (Γ(a) · Γ(c))) - log(a · c / (2π · (a + c))) / 2 for a, c > 0 and q = 1 - p. The
+    densities of the binomial and the beta distribution have it in common."""
     total = b.add(first, second)
     log_total = b.log(total)
     gaps = b.sub(stirling_gap(b, total), b.add(stirling_gap(b, first), stirling_gap(b, second)))
@@ -110,11 +106,9 @@ _DOUBLE, _SINGLE = _Effort(56, 60, 26, 2e-18), _Effort(36, 30, 17, 1e-10)
 
 
 def incomplete_gamma(b: Any, a: Float, x: Float, upper: bool, single: bool) -> Float:
-    """Compute Q(a, x) if ``upper``, else P(a, x) = 1 - Q(a, x), of float64 a and x; if ``single``, to nine digits.
-
-    The limits are those of PyTorch: P is 0 at x = 0 and at a = ∞, 1 at x = ∞ and at a = 0. Negative arguments, and two
-    zeros or two infinities, give NaN.
-    """
+    """Compute Q(a, x) if ``upper``, else P(a, x) = 1 - Q(a, x), of float64 a and x; if ``single``, to nine digits. The
+    limits are those of PyTorch: P is 0 at x = 0 and at a = ∞, 1 at x = ∞ and at a = 0. Negative arguments, and two
+    zeros or two infinities, give NaN."""
     zero, one = (b.full((), number, x.dtype) for number in ((1.0, 0.0) if upper else (0.0, 1.0)))
     value = b.where(b.eq(a, 0.0), one, _inside(b, a, x, upper, single))
     return _with_limits(b, a, x, value, zero, one)
@@ -196,10 +190,8 @@ def _far_exponent(b: Any, a: Float, x: Float, ratio: Float, ratio_rest: Float, b
 
 
 def _near_exponent(b: Any, a: Float, x: Float) -> tuple[Float, Float, Float]:
-    """Compute E = a · log(x / a) + a - x, where the terms cancel, and η, for x from a / 2 to 2 a.
-
-    With d = x - a, which has no rounding error, and s = d / (x + a), E is a · (2 · atanh(s) - 2s) - d · s.
-    """
+    """Compute E = a · log(x / a) + a - x, where the terms cancel, and η, for x from a / 2 to 2 a. With d = x - a, which
+    has no rounding error, and s = d / (x + a), E is a · (2 · atanh(s) - 2s) - d · s."""
     d = b.sub(x, a)
     total, total_rest = two_sum(b, x, a)
     s, s_rest = two_quotient(b, d, total)
@@ -241,10 +233,8 @@ def _series(b: Any, v: _Values, terms: int) -> Float:
 
 
 def _fraction(b: Any, v: _Values, steps: int) -> Float:
-    """Compute 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / (x + 5 - a - …))), for x >= max(a, 2).
-
-    All terms are divided by x, which keeps numerators and denominators in range.
-    """
+    """Compute 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / (x + 5 - a - …))), for x >= max(a, 2). All terms
+    are divided by x, which keeps numerators and denominators in range."""
     x = b.maximum(v.x, b.maximum(v.a, 2.0))
     step, ratio = b.reciprocal(x), b.div(v.a, x)
     first = b.add(b.div(b.sub(x, v.a), x), step)
@@ -272,10 +262,8 @@ def _small(b: Any, v: _Values, terms: int) -> Float:
 
 
 def _tail(b: Any, v: _Values, least: float) -> Float:
-    """Compute the smaller one of P and Q by the uniform expansion, for a >= 20 and x from a / 2 to 2 a.
-
-    It is exp(E) · (erfc(√-E) · exp(-E) / 2 ± Σ cₖ(η) a⁻ᵏ / √(2πa)), with the sign of η.
-    """
+    """Compute the smaller one of P and Q by the uniform expansion, for a >= 20 and x from a / 2 to 2 a. It is exp(E) ·
+    (erfc(√-E) · exp(-E) / 2 ± Σ cₖ(η) a⁻ᵏ / √(2πa)), with the sign of η."""
     a = _select(b, v.uniform, v.a, _UNIFORM)
     high, low = (_select(b, v.uniform, part, 0.0) for part in v.exponent)
     inverse, above = b.reciprocal(a), b.ge(v.x, v.a)
@@ -305,10 +293,8 @@ def _with_limits(b: Any, a: Float, x: Float, value: Float, zero: Float, one: Flo
 
 @cache
 def expansion(least: float) -> tuple[tuple[float, ...], ...]:
-    """Return for each k the coefficients of cₖ(η), the highest power first. Source: DLMF 8.12.9 to 8.12.16.
-
-    Left out is what is smaller than ``least`` for all η and a that it serves.
-    """
+    """Return for each k the coefficients of cₖ(η), the highest power first. Source: DLMF 8.12.9 to 8.12.16. Left out is
+    what is smaller than ``least`` for all η and a that it serves."""
     count = 60
     alpha = [Fraction(0), Fraction(1)]  # x / a - 1 as a series of η
     for n in range(2, count):

@@ -49,11 +49,8 @@ def beta_density(b: Any, x: Float, a: Float, c: Float) -> Float:
 
 
 def incomplete_beta(b: Any, x: Float, a: Float, c: Float) -> Float:
-    """Compute I(x; a, c) of float64 numbers.
-
-    It is 1 for a = 0, and 0 for c = 0, inside of (0, 1). Two zeros, negative and infinite parameters, and x outside of
-    [0, 1] give NaN.
-    """
+    """Compute I(x; a, c) of float64 numbers. It is 1 for a = 0, and 0 for c = 0, inside of (0, 1). Two zeros, negative
+    and infinite parameters, and x outside of [0, 1] give NaN."""
     d = b.discrete
     zero, one = b.full((), 0.0, x.dtype), b.full((), 1.0, x.dtype)
     lower, upper = b.eq(x, 0.0), b.eq(x, 1.0)
@@ -97,10 +94,8 @@ def _beta_inside(b: Any, x: Float, first: Float, second: Float) -> Float:
 
 
 def _beta_small(b: Any, y: Float, a: Float, c: Float) -> Float:
-    """Compute I(1 - y; a, c) for small c beyond the mean, where it is of the size of c.
-
-    It is 1 - e (1 + c Σ (1 - a)ₙ yⁿ / (n! (c + n))), with e = y^c Γ(a + c) / (Γ(a) Γ(1 + c)).
-    """
+    """Compute I(1 - y; a, c) for small c beyond the mean, where it is of the size of c. It is 1 - e (1 + c Σ (1 - a)ₙ
+    yⁿ / (n! (c + n))), with e = y^c Γ(a + c) / (Γ(a) Γ(1 + c))."""
     c = b.minimum(c, _MAX_SERIES)
     y = b.minimum(y, b.div(b.add(c, 1.0), b.add(b.add(a, c), 2.0)))
     rise = b.sub(_log_gamma_rise(b, a, c), log_gamma_near_one(b, c))

@@ -167,8 +167,7 @@ def _adjugate(xp: Any, x: Array) -> Array:
 
 def solve_triangular(xp: Any, a: Array, b: Array, upper: bool, unitriangular: bool) -> Array:
     """Return the solutions of triangular equations, by blocks of rows: known rows are multiplied, and the rest
-    solved.
-    """
+    solved."""
     if a.dtype.itemsize == 2:
         return solve_triangular(xp, a.astype(float32), b.astype(float32), upper, unitriangular).astype(a.dtype)
     n = a.shape[-1]
@@ -185,8 +184,7 @@ def solve_triangular(xp: Any, a: Array, b: Array, upper: bool, unitriangular: bo
 
 def _block(xp: Any, a: Array, b: Array, upper: bool, unitriangular: bool) -> Array:
     """Return the solution of one block of rows; with a diagonal of 1 or not 0 by LAPACK's solver for square
-    matrices.
-    """
+    matrices."""
     triangle = xp.triu if upper else xp.tril
     if unitriangular:
         a = triangle(a, 1 if upper else -1) + xp.eye(a.shape[-1], dtype=a.dtype)

@@ -211,12 +211,9 @@ def _gamma_integral(b: Any, t: Float, a: Float, precision: _Precision) -> Float:
 
 
 def beta_quantile_slope(b: Any, logit: Float, alpha: Float, beta: Float) -> Float:
-    """Compute the derivative of the logit of a quantile of the beta distribution by ``alpha``.
-
-    It is computed in terms of the smaller one of x and 1 - x, the small side, which is p. Its parameter is a, and its
-    logarithm at a distance v is log p + v - λ(v), with λ(v) = log(1 + p · (e^v - 1)); the logarithm of the other side
-    is log(1 - p) - λ(v).
-    """
+    """Compute the derivative of the logit of a quantile of the beta distribution by ``alpha``. It is computed in terms
+    of the smaller one of x and 1 - x, the small side, which is p. Its parameter is a, and its logarithm at a distance v
+    is log p + v - λ(v), with λ(v) = log(1 + p · (e^v - 1)); the logarithm of the other side is log(1 - p) - λ(v)."""
     dtype = b.promote(logit, alpha, beta)[0].dtype
     precision = _Precision.of(dtype)
     depth = precision.depth

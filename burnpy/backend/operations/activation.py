@@ -149,10 +149,8 @@ _DENSITY_IS_ZERO = 40.0
 
 
 def _phi(b: Activation, x: Float, approximate: bool) -> tuple[Float, Float | None]:
-    """Return Φ(x), the normal distribution function, and for the approximation also 1 - Φ(x).
-
-    The approximation ½(1 + tanh u) equals sigmoid(2u).
-    """
+    """Return Φ(x), the normal distribution function, and for the approximation also 1 - Φ(x). The approximation ½(1 +
+    tanh u) equals sigmoid(2u)."""
     if not approximate:
         return b.mul(b.add(b.erf(b.mul(x, math.sqrt(0.5))), 1.0), 0.5), None
     cubic = b.mul(x, b.add(b.mul(b.square(x), _TANH_CUBIC), 1.0))

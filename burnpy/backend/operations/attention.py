@@ -141,9 +141,7 @@ def attention_scores(b: Any, q: Float, k: Float, scale: float) -> Float:
 
 def attention_weights(b: Any, scores: Float, allowed: Bool | None) -> tuple[Float, Int | None]:
     """Return the softmax of the scores of allowed keys, 0 for a query without any; and the index of the largest score.
-
-    See `relative_softmax`; gradients with respect to the weights are taken relative to this key's gradient as well.
-    """
+    See `relative_softmax`; gradients with respect to the weights are taken relative to this key's gradient as well."""
     d, last = b.discrete, len(scores.shape) - 1
     if not scores.shape[-1]:
         return scores, None

@@ -67,10 +67,8 @@ def permuted(i: Any, x: Float, order: Int) -> Float:
 
 
 def lu_factor_vjp(i: Any, grads: Any, needs: Any, out: Float, out2: Int) -> tuple[Float]:
-    """L⁻ᵀ (the lower triangle of Lᵀ g_L + the upper of g_U Uᵀ) U⁻ᵀ, its rows put back.
-
-    Rows below, L₂ = x₂ U⁻¹, and columns beside, U₂ = L⁻¹ x₂, add their parts.
-    """
+    """L⁻ᵀ (the lower triangle of Lᵀ g_L + the upper of g_U Uᵀ) U⁻ᵀ, its rows put back. Rows below, L₂ = x₂ U⁻¹, and
+    columns beside, U₂ = L⁻¹ x₂, add their parts."""
     lower, upper, below, beside = parts_of_lu(i, out)
     g, grad_upper, grad_below, grad_beside = parts_of_lu(i, grads[0])
     grad_lower = i.sub(g, i.eye(g.shape[-1], g.shape[-1], g.dtype))
@@ -118,9 +116,7 @@ def lu_factor_jvp(i: Any, tangents: Any, out: Float, out2: Int) -> tuple[Float]:
 
 def turned(i: Any, x: Float, values: Float) -> Float:
     """x[j, k] / (values[k] - values[j]) for tangents x, and 0 where the gap is within the rounding of either value.
-
-    Tangents of vectors are combined after the division, so that x does not show where the quotient is 0 / 0.
-    """
+    Tangents of vectors are combined after the division, so that x does not show where the quotient is 0 / 0."""
     gap, size = gaps(i, values), i.abs(i.detach(values))
     keep = i.gt(i.abs(i.detach(gap)), i.mul(i.maximum(row(i, size), column(i, size)), epsilon(values.dtype)))
     return i.where(keep, i.div(x, i.where(keep, gap, 1.0)), 0.0)
@@ -192,12 +188,9 @@ def refuse_full(full: bool, factor: Float | None, count: int, dim: int, operatio
 
 
 def svd_vjp(i: Any, grads: Any, needs: Any, out: Float, out1: Float, out2: Float, full_matrices: bool) -> tuple[Float]:
-    """u ((a + b) / (s[k] - s[j]) / 2 + (a - b) / (s[k] + s[j]) / 2 + diag(g_s)) vᵀ.
-
-    a is uᵀ g_u - g_uᵀ u and b is vᵀ g_v - g_vᵀ v. Their sum cancels for functions such as the polar factor u vᵀ, so
-    that small gaps do not enlarge errors. Vectors outside of the range add (1 - u uᵀ) g_u s⁻¹ vᵀ and u s⁻¹ g_vᵀ (1 - v
-    vᵀ).
-    """
+    """u ((a + b) / (s[k] - s[j]) / 2 + (a - b) / (s[k] + s[j]) / 2 + diag(g_s)) vᵀ. a is uᵀ g_u - g_uᵀ u and b is vᵀ
+    g_v - g_vᵀ v. Their sum cancels for functions such as the polar factor u vᵀ, so that small gaps do not enlarge
+    errors. Vectors outside of the range add (1 - u uᵀ) g_u s⁻¹ vᵀ and u s⁻¹ g_vᵀ (1 - v vᵀ)."""
     grad_u, grad_s, grad_vh = grads
     rows, k, columns = out.shape[-2], out1.shape[-1], out2.shape[-1]
     refuse_full(full_matrices, grad_u, k, -1, "svd", "full_matrices=False")
@@ -239,8 +232,7 @@ def svd_jvp(
     i: Any, tangents: Any, out: Float, out1: Float, out2: Float, full_matrices: bool
 ) -> tuple[Float, Float, Float]:
     """With p = uᵀ t v: the diagonal of p, u (d + c) and (c - d) vᵀ, with d[j, k] half of p + pᵀ over s[k] - s[j], and
-    c[j, k] half of p - pᵀ over s[k] + s[j].
-    """
+    c[j, k] half of p - pᵀ over s[k] + s[j]."""
     (t,) = tangents
     rows, k, columns = out.shape[-2], out1.shape[-1], out2.shape[-1]
     refuse_full(full_matrices, out, k, -1, "svd", "full_matrices=False")
@@ -267,10 +259,8 @@ def right_solved(i: Any, x: Float, r: Float) -> Float:
 
 
 def qr_vjp(i: Any, grads: Any, needs: Any, x: Float, out: Float, out1: Float, complete: bool) -> tuple[Float]:
-    """(g_q + q c) r⁻ᵀ, where c is the lower triangle of r g_rᵀ - g_qᵀ q, mirrored.
-
-    If x has more columns than rows, this is the gradient of its first square matrix; r's other columns are qᵀ x.
-    """
+    """(g_q + q c) r⁻ᵀ, where c is the lower triangle of r g_rᵀ - g_qᵀ q, mirrored. If x has more columns than rows,
+    this is the gradient of its first square matrix; r's other columns are qᵀ x."""
     grad_q, grad_r = grads
     rows, columns = x.shape[-2:]
     refuse_full(complete, out, min(rows, columns), -1, "qr", 'mode="reduced"')

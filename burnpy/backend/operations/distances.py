@@ -114,8 +114,7 @@ class Distances(OperationsBase):
     )
     def cdist(self, x: Float, y: Float, p: float) -> Float:
         """Return the p-norms, for p = 1, 2 and ∞, of the differences of all rows of x and y, (…, n, m); see
-        `vector_norm`.
-        """
+        `vector_norm`."""
         return self.vector_norm(differences(self, x, y), p, (len(x.shape),), False)
 
     @derived(GENERAL, flops=lambda grad, x: 3 * prod(grad) * x[-1])

@@ -142,11 +142,9 @@ def solve_jvp(i: Any, tangents: Any, a: Float, out: Float) -> tuple[Float]:
 
 
 def adjugate_derivative(i: Any, e: Float, x: Float) -> Float:
-    """Return the derivative of the adjugate in direction e, which exists for every x.
-
-    In the basis of singular vectors, x = u diag(s) vᵀ, with e' = uᵀ e v and P[j, k] the product of all singular values
-    but two, it is c v (diag(P diag(e')) - P ∘ e') uᵀ, where c is the determinant of u vᵀ.
-    """
+    """Return the derivative of the adjugate in direction e, which exists for every x. In the basis of singular vectors,
+    x = u diag(s) vᵀ, with e' = uᵀ e v and P[j, k] the product of all singular values but two, it is c v (diag(P
+    diag(e')) - P ∘ e') uᵀ, where c is the determinant of u vᵀ."""
     if x.dtype.itemsize == 2:  # in which products of singular values overflow
         return i.cast(adjugate_derivative(i, i.cast(e, float32), i.cast(x, float32)), x.dtype)
     n = x.shape[-1]

@@ -140,10 +140,8 @@ class Losses(OperationsBase):
 
 
 def _means(b: Any, x: Float, mask: Bool, dims: Dims) -> Float:
-    """Return the means over some dimensions of the elements where a mask is true.
-
-    Those of 16-bit floats are computed in float32: their sums, and the numbers of them, may be beyond the range.
-    """
+    """Return the means over some dimensions of the elements where a mask is true. Those of 16-bit floats are computed
+    in float32: their sums, and the numbers of them, may be beyond the range."""
     if x.dtype.itemsize == 2:
         return b.cast(_means(b, b.cast(x, float32), mask, dims), x.dtype)
     return b.div(b.sum(b.where(mask, x, 0.0), dims, False), _numbers_of(b, mask, dims, x.dtype))

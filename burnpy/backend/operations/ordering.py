@@ -1,6 +1,5 @@
 """Sorts, selection by rank, and search in sorted sequences. NaN counts as the largest value, and equal elements keep
-their order.
-"""
+their order."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ class Ordering(OperationsBase):
     @derived(GENERAL, flops=lambda x: prod(x), batch=SHIFTED, onnx="reductions.topk")
     def topk(self, x: Real, dim: Dim, k: int, largest: bool) -> tuple[Real, Int]:
         """Return the ``k`` largest or smallest elements along ``dim``, in order, and their indices: see
-        `topk_index`.
-        """
+        `topk_index`."""
         index = self.topk_index(x, dim, k, largest)
         return self.gather(x, dim, index), index
 

@@ -26,10 +26,8 @@ _FMOD = 100  # the remainder of floats is computed bit by bit
 
 
 def pow_x_vjp(i: Any, g: Float, x: Float, y: Any) -> Float:
-    """g · y · x^(y-1), which is 0 at y = 0 for every x, where the formula may say 0 · ∞ or 0 · NaN.
-
-    Where `pow_y_vjp` is 0 whatever x and y, this does not depend on y, so that second derivatives are symmetric.
-    """
+    """g · y · x^(y-1), which is 0 at y = 0 for every x, where the formula may say 0 · ∞ or 0 · NaN. Where `pow_y_vjp`
+    is 0 whatever x and y, this does not depend on y, so that second derivatives are symmetric."""
     if isinstance(y, (int, float, complex)):
         return zero_vjp(i, g) if y == 0 else i.mul(g, i.mul(i.pow(x, y - 1), y))
     if x.dtype.kind == "c":

@@ -32,10 +32,8 @@ def max_pool2d_jvp(
 def avg_pool2d_backward_vjp(
     i: Any, g: Float, grad_shape: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool, divisor: Any
 ) -> Float:
-    """Return the transpose of the backward operation: the average pool itself.
-
-    The shape tells if the last window reached beyond the padding (``ceil_mode``).
-    """
+    """Return the transpose of the backward operation: the average pool itself. The shape tells if the last window
+    reached beyond the padding (``ceil_mode``)."""
     out = i.avg_pool2d(g, kernel, stride, padding, False, count_include_pad, divisor)
     return (
         out if out.shape == grad_shape else i.avg_pool2d(g, kernel, stride, padding, True, count_include_pad, divisor)
@@ -275,10 +273,8 @@ def _window(shape: Shape, dim: int, bounds: tuple[int, int]) -> Key:
 def chosen_in_windows(
     b: Any, x: Float, out: Float, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
 ) -> Iterator[tuple[Key, Bool]]:
-    """Yield, for each element of a window in row-major order, its key and the mask of windows that select it.
-
-    A window with result ``out`` selects its first NaN, or else its first element not less than ``out``; never padding.
-    """
+    """Yield, for each element of a window in row-major order, its key and the mask of windows that select it. A window
+    with result ``out`` selects its first NaN, or else its first element not less than ``out``; never padding."""
     d, counts = b.discrete, out.shape[2:]
     shape = padded_shape(x.shape, kernel, stride, padding, dilation, counts)
     whole = padded(b, x, shape, padding, -math.inf)

@@ -138,8 +138,7 @@ class Lists(OperationsBase):
     @derived(GENERAL, flops=2)
     def total_norm(self, xs: Sequence[Float], p: float) -> Float:
         """Return the p-norm of all elements of all arrays together, 0-d: the norm of `foreach_norm`; 0 without
-        elements.
-        """
+        elements."""
         return self.vector_norm(self.foreach_norm(xs, p), p, (0,), False)
 
 
@@ -279,10 +278,8 @@ def not_updated(
     owned: bool,
     skipped: Bool | None,
 ) -> tuple[list[Float], ...]:
-    """Return what `Backend.foreach` does, for an update that is skipped: the lists without the gradients.
-
-    Other formulas, those whose results have other dtypes or shapes than these lists, are computed.
-    """
+    """Return what `Backend.foreach` does, for an update that is skipped: the lists without the gradients. Other
+    formulas, those whose results have other dtypes or shapes than these lists, are computed."""
     before = [[*column] for column in (*lists[:1], *lists[2:])]
     if lists[0] and all(
         x.shape == y.shape and x.dtype == y.dtype for xs in before for x, y in zip(xs, lists[0], strict=True)

@@ -128,8 +128,7 @@ class Random(OperationsBase):
     @derived(POINTWISE, flops=900)
     def gamma_quantile_slope(self, x: Float, concentration: Float, log: bool) -> Float:
         """Return the derivative of a quantile x of the gamma distribution by its concentration; of log x, given
-        log x.
-        """
+        log x."""
         from burnpy.backend.numerics.quantile_slopes import gamma_quantile_slope
 
         return gamma_quantile_slope(self, x, concentration, log)

@@ -38,8 +38,7 @@ def lstm_step_backward(
     *grad_gates: Float,
 ) -> tuple[Float, ...]:
     """Return the gradients of the sums of the gates and of the cell state ``before``; ``grad_gates`` adds to those of
-    gates.
-    """
+    gates."""
     bounded = b.tanh(after)
     grad_cell = b.add(grad_cell, b.mul(b.mul(grad_hidden, o), one_minus(b, b.mul(bounded, bounded))))
     parts = [b.mul(grad_cell, g), b.mul(grad_cell, before), b.mul(grad_cell, i), b.mul(grad_hidden, bounded)]
@@ -58,9 +57,8 @@ def lstm_step_backward(
 def gru_step(
     b: Any, xr: Float, xz: Float, xn: Float, hr: Float, hz: Float, hn: Float, hidden: Float
 ) -> tuple[Float, ...]:
-    """Return the next hidden state, the gates r, z and n, and n's recurrent part, from the parts of x and of
-    the state.
-    """
+    """Return the next hidden state, the gates r, z and n, and n's recurrent part, from the parts of x and of the
+    state."""
     r, z = b.sigmoid(b.add(xr, hr)), b.sigmoid(b.add(xz, hz))
     n = b.tanh(b.add(xn, b.mul(r, hn)))
     return b.add(n, b.mul(z, b.sub(hidden, n))), r, z, n, hn
@@ -70,9 +68,7 @@ def gru_step_backward(
     b: Any, grad_hidden: Float, r: Float, z: Float, n: Float, hn: Float, before: Float, *grad_gates: Float
 ) -> tuple[Float, ...]:
     """Return the gradients of the sums of r, z and n, of n's recurrent part, and of the state ``before`` through z.
-
-    ``grad_gates`` are further gradients of the gates and n's recurrent part.
-    """
+    ``grad_gates`` are further gradients of the gates and n's recurrent part."""
     grad_z, grad_n = b.mul(grad_hidden, b.sub(before, n)), b.mul(grad_hidden, one_minus(b, z))
     if grad_gates:
         grad_z, grad_n = b.add(grad_z, grad_gates[1]), b.add(grad_n, grad_gates[2])
@@ -405,9 +401,8 @@ def _held(
 def _counted(
     b: Any, lengths: Int | None, t: int, grads: tuple[Float, ...]
 ) -> tuple[tuple[Float, ...], tuple[Float | None, ...]]:
-    """Return the gradients of the state after an element where it counts, else 0; and where it does not count,
-    else 0.
-    """
+    """Return the gradients of the state after an element where it counts, else 0; and where it does not count, else
+    0."""
     if lengths is None:
         return grads, (None,) * len(grads)
     counts = _counts(b, lengths, t)

@@ -50,11 +50,9 @@ def amax_jvp(i: Any, t: Float, x: Float, out: Float, dims: Dims, keepdim: bool) 
 
 
 def product_of_others(i: Any, x: Float, dims: Dims) -> Float:
-    """For each element the product of the others over ``dims``: exact with zeros, and so are its own derivatives.
-
-    It is computed without division: products of halves upward in a tree, then downward each half times the product of
-    all elements outside of both.
-    """
+    """For each element the product of the others over ``dims``: exact with zeros, and so are its own derivatives. It is
+    computed without division: products of halves upward in a tree, then downward each half times the product of all
+    elements outside of both."""
     rest = tuple(d for d in range(len(x.shape)) if d not in dims)
     order = rest + dims
     rows, count = math.prod(x.shape[d] for d in rest), math.prod(x.shape[d] for d in dims)

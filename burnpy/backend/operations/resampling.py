@@ -129,8 +129,7 @@ class Resampling(OperationsBase):
 
 def _taps_of(b: Resampling, shape: Shape, places: Int, t: int) -> tuple[Bool, Int]:
     """Return which of the t-th places are not negative, (n, 1, p), and the places as an index, (n, c, p), 0 for
-    negative ones.
-    """
+    negative ones."""
     d = b.discrete
     place = d.slice(places, (slice(None), slice(t, t + 1, 1)))
     there = d.ge(place, 0)
@@ -181,11 +180,9 @@ def taps(source: int, size: int, how: Sampling) -> Taps:
 
 
 def _antialiased(source: int, size: int, how: Sampling) -> Taps:
-    """Return the taps of a resampling whose kernel is stretched by ``how.step``, as Pillow's and PyTorch's.
-
-    The weights of an element add up to 1. Where an element has fewer taps than others, those that are left have weight
-    0, at its last place.
-    """
+    """Return the taps of a resampling whose kernel is stretched by ``how.step``, as Pillow's and PyTorch's. The weights
+    of an element add up to 1. Where an element has fewer taps than others, those that are left have weight 0, at its
+    last place."""
     stretch = max(how.step, 1.0)
     reach = stretch * (1.0 if how.mode == "linear" else 2.0)
     centre = (np.arange(size) + 0.5) * how.step
@@ -208,11 +205,9 @@ def _cubic(distance: Any, a: float = _CUBIC) -> Any:
 
 @lru_cache(maxsize=256)
 def transposed_taps(source: int, size: int, how: Sampling) -> Taps:
-    """Return the taps of the transpose of a resampling from ``source`` to ``size`` elements.
-
-    Each element of x has as many as the one that the most elements of the result depend on; the others are of weight 0
-    at the same place as another of theirs, so that no infinity or NaN of elsewhere comes in.
-    """
+    """Return the taps of the transpose of a resampling from ``source`` to ``size`` elements. Each element of x has as
+    many as the one that the most elements of the result depend on; the others are of weight 0 at the same place as
+    another of theirs, so that no infinity or NaN of elsewhere comes in."""
     places, weights = taps(source, size, how)
     weights = np.ones(places.shape) if weights is None else weights
     order = np.argsort(places.reshape(-1), kind="stable")

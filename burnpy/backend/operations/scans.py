@@ -102,12 +102,9 @@ def cumprod_jvp(i: Any, t: Float, x: Float, out: Float, dim: int) -> Float:
 
 
 def logcumsumexp_weights(i: Any, x: Float, dim: int) -> tuple[Float, Float]:
-    """Compute the weight of each element in its sum of exponentials, and the weight of the sum before it.
-
-    They sum to 1 however the logarithm of the sum is rounded, since the sums are accumulated again, relative to the
-    largest element so far. The weight of an empty sum is 0. If the sum before an element is infinite, it has all the
-    weight.
-    """
+    """Compute the weight of each element in its sum of exponentials, and the weight of the sum before it. They sum to 1
+    however the logarithm of the sum is rounded, since the sums are accumulated again, relative to the largest element
+    so far. The weight of an empty sum is 0. If the sum before an element is infinite, it has all the weight."""
     most = i.gather(i.detach(x), dim, i.cummax_index(x, dim))
     before, infinite = shifted(i, most, dim, -math.inf), i.eq(most, math.inf)
     shift = i.where(i.isfinite(most), most, 0.0)

@@ -15,8 +15,7 @@ from burnpy.backend.schema import GENERAL, derived
 
 def weight(i: Any, x: Float, out: Float, dims: Dims, keepdim: bool) -> Float:
     """Return the softmax over ``dims``, which sums to 1 however logsumexp was rounded; 0 where all is minus
-    infinity.
-    """
+    infinity."""
     out = with_reduced_dims(i, i.detach(out), x.shape, dims, keepdim)
     e = i.exp(i.sub(x, i.where(i.ne(out, -math.inf), out, 0.0)))
     return i.div(e, i.where(i.isfinite(out), i.sum(e, dims, True), 1.0))
@@ -91,11 +90,9 @@ def relative(b: Any, x: Float, dim: int, index: Int) -> Float:
 
 
 def relative_softmax(b: Any, x: Float, dim: int) -> tuple[Float, Int]:
-    """Return the softmax of x minus its maximum along ``dim``, and the index of that maximum.
-
-    The maximum is subtracted differentiably. The derivative with respect to it is therefore a sum over the other
-    elements, which stays accurate where the maximum has nearly all the weight and 1 - weight would cancel.
-    """
+    """Return the softmax of x minus its maximum along ``dim``, and the index of that maximum. The maximum is subtracted
+    differentiably. The derivative with respect to it is therefore a sum over the other elements, which stays accurate
+    where the maximum has nearly all the weight and 1 - weight would cancel."""
     index = b.argmax(x, dim, True)
     return b.softmax(relative(b, x, dim, index), dim), index
 

@@ -333,8 +333,7 @@ class Schedule:
 
     def roots(self, stage: int) -> list[int]:
         """Return the values that a loop over columns computes: arguments of reductions, and in the last one, of
-        outputs.
-        """
+        outputs."""
         if stage < self.stages - 1:
             return [self.steps[k].args[0] for k in self.reductions(stage)]
         roots = []
@@ -351,8 +350,7 @@ class Schedule:
 
     def _kept(self) -> dict[int, int]:
         """Return the values that are kept in the scratch row, with their place: expensive ones that several loops need,
-        but for those that only kept values need.
-        """
+        but for those that only kept values need."""
         needed, kept = [{*self.roots(stage)} for stage in range(self.stages)], list[int]()
         for k in reversed(self.live):
             loops = [some for some in needed if k in some and self.steps[k].extent.over_columns]

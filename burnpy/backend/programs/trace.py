@@ -62,11 +62,9 @@ def _traced(
 def formula_program(
     formula: Formula, dtype: str, arrays: int, numbers: int, flags: tuple[bool, ...] = (), extents: tuple[str, ...] = ()
 ) -> Program:
-    """Return the program of a formula for primitives of a dtype and for flags; it serves all numbers.
-
-    ``extents`` are those of the primitives: "full", "row" or "column", by default all full. Floats of 16 bits are
-    computed in float32, and the results rounded.
-    """
+    """Return the program of a formula for primitives of a dtype and for flags; it serves all numbers. ``extents`` are
+    those of the primitives: "full", "row" or "column", by default all full. Floats of 16 bits are computed in float32,
+    and the results rounded."""
     inputs = [Input(Extent(extent), dtype) for extent in extents or ("full",) * arrays]
     inputs += [Input(Extent.SCALAR, "float32" if dtype in HALVES else dtype)] * numbers
     f = in_float32(formula, dtype) if dtype in HALVES else formula
@@ -87,10 +85,8 @@ def in_float32(f: Callable[..., Any], dtype: str) -> Callable[..., Any]:
 
 
 def run_formula(b: Any, formula: Formula, xs: Sequence[Float], numbers: Sequence[float]) -> tuple[Float, ...]:
-    """Return the results of a formula as one program by ``b.run``.
-
-    The primitives have one dtype, and one shape, or one element and no dimension beside others of one shape.
-    """
+    """Return the results of a formula as one program by ``b.run``. The primitives have one dtype, and one shape, or one
+    element and no dimension beside others of one shape."""
     shape = max([x.shape for x in xs], key=math.prod)
     extents = tuple(["full" if x.shape == shape else "column" for x in xs])
     program = formula_program(formula, xs[0].dtype.name, len(xs), len(numbers), (), extents)

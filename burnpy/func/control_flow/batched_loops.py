@@ -85,10 +85,8 @@ def looped_scan(
 def _for_examples(
     level: Any, leaves: Sequence[Any], batched: Sequence[bool], f: Callable[[Any, list[Any]], Any]
 ) -> Any:
-    """Call ``f`` with a level that stands for ``level`` in a nested recording, and with the leaves on it.
-
-    The leaves are of the device beneath ``level``; those that are ``batched`` have the batch as their first dimension.
-    """
+    """Call ``f`` with a level that stands for ``level`` in a nested recording, and with the leaves on it. The leaves
+    are of the device beneath ``level``; those that are ``batched`` have the batch as their first dimension."""
     with Level(Batched, level.api, leaves[0]._device) as own:
         own.size, own.randomness = level.size, level.randomness
         own.stands_for, own.entry = level, partial(_enter, own)
@@ -120,10 +118,8 @@ def _on_level(level: Any, x: TensorBase[Any]) -> TensorBase[Any]:
 
 
 def stays_beneath(level: Any) -> bool:
-    """Return whether a loop on a level of a derivative is one on the device beneath, over values and their tangents.
-
-    So it is in forward mode if there are further levels, and in reverse above a level of `vmap` if nothing is recorded.
-    """
+    """Return whether a loop on a level of a derivative is one on the device beneath, over values and their tangents. So
+    it is in forward mode if there are further levels, and in reverse above a level of `vmap` if nothing is recorded."""
     if not isinstance(level, (Autodiff, Forward)) or not level.level:
         return False
     if isinstance(level, Forward):
@@ -299,10 +295,8 @@ def any_example(x: BoolTensor[Any], level: Any) -> BoolTensor[Any]:
 
 
 def _constant_for_others(chosen: BoolTensor[Any], f: Any, leaves: list[Any]) -> tuple[Any, list[Any]]:
-    """Return a function and its arguments with all tensors constant for the examples that are not chosen.
-
-    So their gradients are 0 even where what they do not choose has none, as the root of a negative number.
-    """
+    """Return a function and its arguments with all tensors constant for the examples that are not chosen. So their
+    gradients are 0 even where what they do not choose has none, as the root of a negative number."""
     if all(map(_is_plain, open_levels.get())):
         return f, leaves  # nothing is differentiated, and a copy of the function takes as long as a short step
     unless = partial(_constant_unless, chosen)

@@ -306,10 +306,8 @@ class NestedCall:
 
 
 def cut_off(nodes: Iterable[Node], since: int) -> dict[Node | Leaf, Leaf]:
-    """Put leaves in place of the parents of nodes that are not younger than a number; return the leaf of each.
-
-    Nodes are those given and all that are younger among those that they depend on.
-    """
+    """Put leaves in place of the parents of nodes that are not younger than a number; return the leaf of each. Nodes
+    are those given and all that are younger among those that they depend on."""
     leaves: dict[Node | Leaf, Leaf] = {}
     stack, seen = [*nodes], set[Node]()
     while stack:

@@ -169,10 +169,8 @@ def _record_with_gradient(device: Any, level: Any, sides: Sequence[_Side], chose
 def _gradient_choice(
     sides: Sequence[_Side], level: Any, places: Sequence[int], active: Sequence[int]
 ) -> tuple[Choice, list[Any]]:
-    """Return the choice between the gradients of the branches, and the nodes of the values that they capture.
-
-    Both return the gradients of the ``active`` operands and of all captured values, zeros for those they do not use.
-    """
+    """Return the choice between the gradients of the branches, and the nodes of the values that they capture. Both
+    return the gradients of the ``active`` operands and of all captured values, zeros for those they do not use."""
     gradients = [side.gradients(level, places) for side in sides]
     recordings = []
     for side, own in zip(sides, gradients, strict=True):

@@ -61,11 +61,9 @@ def recorded_scan(
 
 
 class _Step:
-    """One step of a scan, recorded.
-
-    ``operands`` are the leaves of the carry, as many as ``carried``, and then those with slices. ``forced`` are the
-    leaves of the carry that depend, after some steps, on what ``level`` differentiates by.
-    """
+    """One step of a scan, recorded. ``operands`` are the leaves of the carry, as many as ``carried``, and then those
+    with slices. ``forced`` are the leaves of the carry that depend, after some steps, on what ``level`` differentiates
+    by."""
 
     def __init__(self, body: Any, device: Any, operands: list[Any], carried: int, forced: set[int], level: Any) -> None:
         call = self.call = NestedCall(device, level)

@@ -124,10 +124,8 @@ class AdaptiveMethod:
         return State(t, y, slope, size, before, tuple(dense), event, accepted, rejected, growth, status)
 
     def _harmless(self, ok: Any, s: State, h: Any) -> Step:
-        """Return the step again, but next to none where it is rejected.
-
-        There its gradient is multiplied by 0, and would be NaN if the step led to values that are not finite.
-        """
+        """Return the step again, but next to none where it is rejected. There its gradient is multiplied by 0, and
+        would be NaN if the step led to values that are not finite."""
         t, y, slope = [where(ok, x, x.detach()) for x in (s.t, s.y, s.slope)]
         return self.step(self.f, t, y, slope, where(ok, h, h.detach() * 1e-6))
 

@@ -51,10 +51,8 @@ Solve: TypeAlias = Callable[[Callable[..., Any], Any, Any], Solved]
 
 
 def solved_with_adjoint(solve: Solve, f: Callable[..., Any], y0: Any, times: Any) -> Solved:
-    """Solve such that each level that differentiates in reverse records one node.
-
-    In forward mode alone, which keeps nothing, and where a plan is recorded, the steps are differentiated.
-    """
+    """Solve such that each level that differentiates in reverse records one node. In forward mode alone, which keeps
+    nothing, and where a plan is recorded, the steps are differentiated."""
     first = f(times[0], y0)
     device: Any = common_device("odeint", [x._device for x in (y0, times, first)])
     depth = None if recorder_of(device) is not None else _outermost([raised(x, device) for x in (y0, times, first)])
@@ -178,11 +176,9 @@ def _not_seen() -> NotTrackedError:
 
 
 class _AdjointEquation:
-    """The backward pass of one solution of ``f``, a function of a time and a vector.
-
-    ``levels`` are the one that differentiates and those above it, ``ends`` the nodes of the tensors that ``f`` closes
-    over, with shapes and dtypes. ``by_start`` and ``by_times`` tell whether the first state and the times are tracked.
-    """
+    """The backward pass of one solution of ``f``, a function of a time and a vector. ``levels`` are the one that
+    differentiates and those above it, ``ends`` the nodes of the tensors that ``f`` closes over, with shapes and dtypes.
+    ``by_start`` and ``by_times`` tell whether the first state and the times are tracked."""
 
     def __init__(
         self,
@@ -239,10 +235,8 @@ class _AdjointEquation:
         return _Call(self.levels, self.f, self.levels.raised(level.lift(t._primitive)), self.levels.raised(state))
 
     def _interval(self, end: Any, begin: Any, y: Any, a: Any, sums: list[Any], units: Any) -> tuple[Any, list[Any]]:
-        """Return the adjoint and the gradients at the beginning of an interval from those at its end.
-
-        The variable is the share s of the interval, as examples of a batch may have other times.
-        """
+        """Return the adjoint and the gradients at the beginning of an interval from those at its end. The variable is
+        the share s of the interval, as examples of a batch may have other times."""
         base = self.levels.base
         width = begin - end
 

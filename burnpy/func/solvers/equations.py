@@ -249,11 +249,9 @@ def _iterated(g: Callable[[Any], Any], x: Any, tol: float, max_steps: int, histo
 
 
 def _weights(changes: Any, residual: Any) -> Any:
-    """Return the weights with which changes of the residual add up to it, as nearly as they can.
-
-    A share of 1e-10 of the largest of them (1e-5 for float32) keeps the equations regular where some are missing or
-    depend on each other.
-    """
+    """Return the weights with which changes of the residual add up to it, as nearly as they can. A share of 1e-10 of
+    the largest of them (1e-5 for float32) keeps the equations regular where some are missing or depend on each
+    other."""
     gram = changes @ changes.T
     ridge = gram.diagonal().max() * (1e-10 if changes.dtype.itemsize == 8 else 1e-5)
     ridge = where(ridge > 0.0, ridge, 1.0)

@@ -195,10 +195,8 @@ class _Inner(NamedTuple):
 
 
 def _newton_direction(hessian: Callable[[Any], Any], gradient: Any) -> Any:
-    """Return a direction that solves Newton's equation as exactly as the size of the gradient deserves.
-
-    It ends at a direction in which the function bends downward.
-    """
+    """Return a direction that solves Newton's equation as exactly as the size of the gradient deserves. It ends at a
+    direction in which the function bends downward."""
     size = gradient.square().sum()
     goal = size * size.sqrt().minimum(0.25)
 

@@ -292,9 +292,7 @@ _HALVINGS = {"float32": 26, "float64": 55}
 
 def event_time(event: Callable[..., Any], state: State) -> Any:
     """Return the time in the last step at which an event function of a time and a vector is 0, if it changes its sign.
-
-    It is found by bisection. Its derivatives are those of `implicit`, with the slope as Jacobian.
-    """
+    It is found by bisection. Its derivatives are those of `implicit`, with the slope as Jacobian."""
     still = State(*[part if isinstance(part, tuple) else part.detach() for part in state])
     still = still._replace(dense=tuple([part.detach() for part in state.dense]))
     sign = event(still.before, still.at(still.before)).detach().sign()

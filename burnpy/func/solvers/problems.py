@@ -212,10 +212,8 @@ def implicit(f: Callable[[Any], Any], x: Any, depends: Any) -> Any:
 
 
 def derivative_order(x: Any) -> int:
-    """Return the number of levels of a tensor's device on which it is tracked or has a tangent.
-
-    Each level differentiates once, so that no derivative of higher order is computed.
-    """
+    """Return the number of levels of a tensor's device on which it is tracked or has a tangent. Each level
+    differentiates once, so that no derivative of higher order is computed."""
     return sum(map(is_followed, values_beneath(x)))
 
 

@@ -200,9 +200,7 @@ def _adaptive_max_pool(
 
 def _flat_indices(device: Any, x: Any, size: Shape) -> Any:
     """Return the row-major index of the maximum of each window in its image or volume, of shape (N, channels, windows).
-
-    The first of equal maxima in each plane, and then in the depth, is the first in row-major order.
-    """
+    The first of equal maxima in each plane, and then in the depth, is the first in row-major order."""
     d, (n, c, *sizes) = device.discrete, x.shape
     if len(sizes) == 2:
         return d.reshape(device.adaptive_max_pool2d_indices(x, size), (n, c, size[0] * size[1]))

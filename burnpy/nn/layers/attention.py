@@ -236,9 +236,7 @@ def _check_mask(name: str, mask: Any, shape: tuple[int, ...]) -> None:
 
 def joined_masks(mask: Any, key_mask: Any, scores: Shape) -> Any:
     """Combine a mask, (T, S) or (N, heads, T, S), and a ``key_mask``, (N, S), into one mask; either may be None.
-
-    ``scores`` is the shape (N, T, S) of the scores of a head.
-    """
+    ``scores`` is the shape (N, T, S) of the scores of a head."""
     if mask is not None and mask.ndim == 3:
         raise ShapeError(
             f"MultiHeadAttention() got a mask of shape {mask.shape}, which may be one for each example or "

@@ -116,11 +116,9 @@ class LstmCell(RecurrentCell[B]):
         lengths: Any,
         reverse: bool,
     ) -> tuple[Tensor[B], Tensor[B]]:
-        """Return the projected hidden states and the cell states.
-
-        They are those of a network without a projection whose recurrent matrix is the product of both; only the first
-        hidden state, which is projected already, contributes to the first element instead.
-        """
+        """Return the projected hidden states and the cell states. They are those of a network without a projection
+        whose recurrent matrix is the product of both; only the first hidden state, which is projected already,
+        contributes to the first element instead."""
         weight, count = self.weight_hh.value, projected.shape[1]
         first = hidden @ weight
         if lengths is None or not reverse:

@@ -221,10 +221,8 @@ def _maxima(device: Any, x: Any, windows: tuple[Shape, ...], ceil_mode: bool, re
 def _maxima_of_volumes(
     device: Any, x: Any, windows: tuple[Shape, ...], ceil_mode: bool, return_indices: bool
 ) -> tuple[Any, Any]:
-    """Return the maxima of the windows of volumes, and their indices, or None in place of those.
-
-    The first of equal maxima in each plane, and then in the depth, is the first in row-major order.
-    """
+    """Return the maxima of the windows of volumes, and their indices, or None in place of those. The first of equal
+    maxima in each plane, and then in the depth, is the first in row-major order."""
     n, c, deep, high, wide = x.shape
     planes, depth = in_two_passes(windows)
     values, within = _maxima(device, device.reshape(x, (n, c * deep, high, wide)), planes, ceil_mode, return_indices)

@@ -321,11 +321,9 @@ def _tables(x: Tensor[B], angles: _Angles, length: int, start: int, stop: int) -
 def _made(
     device: Any, dtype: DType, angles: _Angles, seen: int, start: int, stop: int
 ) -> tuple[Tensor[Any], Tensor[Any]]:
-    """Make the tables, (stop - start, E), on a plain device, where all layers of a model find them again.
-
-    The first of a pair, (x, y), becomes x cos - y sin, the second y cos + x sin: each is multiplied by the cosine, and
-    its partner by the sine with the sign here.
-    """
+    """Make the tables, (stop - start, E), on a plain device, where all layers of a model find them again. The first of
+    a pair, (x, y), becomes x cos - y sin, the second y cos + x sin: each is multiplied by the cosine, and its partner
+    by the sine with the sign here."""
     scale = angles.scaling or RotaryScaling()
     turns = np.outer(np.arange(start, stop, dtype=np.float64), scale.frequencies(angles.size, angles.base, seen))
     cos, sin = np.cos(turns) * scale.amplitude, np.sin(turns) * scale.amplitude

@@ -107,10 +107,8 @@ class RecurrentCell(Module[B]):
     def _sequence(
         self, x: Tensor[B], state: Sequence[Tensor[B]], reverse: bool, lengths: IntTensor[B] | None
     ) -> tuple[Tensor[B], tuple[Tensor[B], ...]]:
-        """Map (N, T, inputs) and a state to the outputs after each element and the last state.
-
-        After the number of elements that ``lengths`` says, the state stays.
-        """
+        """Map (N, T, inputs) and a state to the outputs after each element and the last state. After the number of
+        elements that ``lengths`` says, the state stays."""
         projected, bias = self._projected(x)
         states = self._states(projected, state, bias, None if lengths is None else lengths._primitive, reverse)
         end = 0 if reverse else x.shape[1] - 1

@@ -77,10 +77,8 @@ class TransformerLayer(Module[B]):
     def _residual(
         self, x: Tensor[B], sublayer: Callable[[Tensor[B]], Tensor[B]], norm: LayerNorm[B], dropout: Dropout
     ) -> Tensor[B]:
-        """Return x plus a sublayer's output.
-
-        The layer norm applies to the sublayer's input if ``norm_first``, else to the sum.
-        """
+        """Return x plus a sublayer's output. The layer norm applies to the sublayer's input if ``norm_first``, else to
+        the sum."""
         if self.norm_first:
             return x + dropout(sublayer(norm(x)))
         return norm(x + dropout(sublayer(x)))

@@ -175,10 +175,8 @@ def added(mine: Tensors, theirs: Tensors, paths: Mapping[str, str], device: Any,
 
 
 def absent(key: Param[Any] | str, paths: Mapping[str, str]) -> str:
-    """Return the end of an error message that explains why there is no gradient for a key.
-
-    ``paths`` are the paths of all trainable parameters by id.
-    """
+    """Return the end of an error message that explains why there is no gradient for a key. ``paths`` are the paths of
+    all trainable parameters by id."""
     ident = key.id if isinstance(key, Param) else key
     path = paths.get(ident, ident if ident in paths.values() else None)
     if path is not None:
@@ -207,10 +205,8 @@ _TWO = (lambda objects: _most_references([*objects]))([object()])
 
 
 def norm_of(grads: Any, p: float = 2.0) -> Tensor[Any]:
-    """Return (Σ |x|ᵖ)^(1/p) over all elements of all gradients, 0-d; for ``p = inf`` the largest magnitude.
-
-    It is 0 without gradients. The dtype is at least float32; powers neither overflow nor underflow.
-    """
+    """Return (Σ |x|ᵖ)^(1/p) over all elements of all gradients, 0-d; for ``p = inf`` the largest magnitude. It is 0
+    without gradients. The dtype is at least float32; powers neither overflow nor underflow."""
     device = grads.device
     return new_tensor(Tensor, device, device.total_norm(magnitudes(device, grads.primitives()), _order(p)))  # type: ignore[no-any-return]  # of that class
 

@@ -101,10 +101,8 @@ class AdamW(Adam):
 
 
 def adam_rates(number: int, lr: float, beta1: float, beta2: float) -> tuple[float, float]:
-    """Return the bias corrections of an update: the rate lr / (1 - β₁ᵗ), and 1 / √(1 - β₂ᵗ), a factor of √v.
-
-    Divisions and roots take most of a kernel's time, so a factor is better than a divisor.
-    """
+    """Return the bias corrections of an update: the rate lr / (1 - β₁ᵗ), and 1 / √(1 - β₂ᵗ), a factor of √v. Divisions
+    and roots take most of a kernel's time, so a factor is better than a divisor."""
     return lr / (1.0 - beta1**number), 1.0 / root(1.0 - beta2**number)
 
 
@@ -360,10 +358,8 @@ def radam_step(
     b: Any, param: Float, grad: Float, mean: Float, square: Float, rate: Any, scale: Any, share1: Any, beta2: Any,
     share2: Any, eps: Any, decay: Any, rectified: bool, counted: bool, *decay_flags: bool,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
-    """Update one parameter, with the `radam_rates` and the shares 1 - β of the gradient in the averages.
-
-    If ``counted``, the device decides whether the update is rectified: where the rectification is not 0.
-    """
+    """Update one parameter, with the `radam_rates` and the shares 1 - β of the gradient in the averages. If
+    ``counted``, the device decides whether the update is rectified: where the rectification is not 0."""
     param, grad = decayed(b, param, grad, decay, *decay_flags)
     mean = lerp(b, mean, grad, share1)
     square = mean_square(b, square, grad, beta2, share2)

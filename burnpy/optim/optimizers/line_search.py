@@ -97,9 +97,7 @@ def _lower(first: P, second: P) -> tuple[P, P]:
 
 def _lowest_between(first: Point, second: Point, least: float, most: float) -> float:
     """Return the distance, from ``least`` to ``most``, at which a cubic through two points with their slopes is lowest.
-
-    Where there is none, it is the middle.
-    """
+    Where there is none, it is the middle."""
     near, far = (first, second) if first.distance <= second.distance else (second, first)
     width, middle = far.distance - near.distance, (least + most) / 2
     if width == 0:

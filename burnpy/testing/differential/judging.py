@@ -71,10 +71,8 @@ def close(a: NDArray[Any], b: NDArray[Any], rtol: float = 1e-9) -> bool:
 
 
 def _judged(case: Case, t: Transformation, found: Arrays, expected: Arrays) -> str | None:
-    """Compare with the effect of rounding errors, estimated by random ones of the dtype's size in float64.
-
-    A few trials show it where it is smooth. Where a difference is larger, many do, as at a jump that some errors cross.
-    """
+    """Compare with the effect of rounding errors, estimated by random ones of the dtype's size in float64. A few trials
+    show it where it is smooth. Where a difference is larger, many do, as at a jump that some errors cross."""
     narrow = t.dtype != "float64"
     eps = max(epsilon(dtype_of(t.dtype)), epsilon(float32) if case.traits.narrow else 0.0)
     if narrow:
@@ -95,10 +93,8 @@ def _judged(case: Case, t: Transformation, found: Arrays, expected: Arrays) -> s
 
 
 def _unbalanced(case: Case, eps: float, found: Arrays, expected: Arrays, trials: Sequence[Arrays]) -> str | None:
-    """Compare the sums of the gradients of an argument with which all results move, such as `logsumexp`.
-
-    Their elements are weights: rounding errors of large arguments change each of them, but not their sum.
-    """
+    """Compare the sums of the gradients of an argument with which all results move, such as `logsumexp`. Their elements
+    are weights: rounding errors of large arguments change each of them, but not their sum."""
     moved = sum(float(w.sum()) for w in case.weights)
     for k, b in enumerate(expected):
         total, sums = float(b.sum()), [float(x[k].sum()) for x in (found, *trials)]
@@ -112,10 +108,8 @@ def _unbalanced(case: Case, eps: float, found: Arrays, expected: Arrays, trials:
 
 
 def _moved(case: Case, t: Transformation, eps: float) -> list[Arrays]:
-    """Compute a narrow result again, at arguments and constants that are moved by a rounding error.
-
-    This shows errors inside of operations, such as those of differences that cancel.
-    """
+    """Compute a narrow result again, at arguments and constants that are moved by a rounding error. This shows errors
+    inside of operations, such as those of differences that cancel."""
     inputs, found = case.inputs, []
     for seed in range(2 * TRIALS):
         signs = np.random.default_rng(seed)
@@ -139,10 +133,8 @@ def _beyond(
     trials: Sequence[Arrays],
     moved: Sequence[Arrays],
 ) -> str | None:
-    """Return which elements differ by more than trials with rounding errors do; None if none does.
-
-    Ints and bools differ if no trial changes any. A result without any digit, as for singular matrices, agrees.
-    """
+    """Return which elements differ by more than trials with rounding errors do; None if none does. Ints and bools
+    differ if no trial changes any. A result without any digit, as for singular matrices, agrees."""
     few = 8 * eps * case.traits.loose * {"values": 1, "hvp": 16}.get(t.quantity, 4)
     sizes = [float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in case.eager("values") if x.dtype.kind == "f"]
     noise = 16 * eps * max(sizes, default=0.0) + 2 * eps

@@ -112,10 +112,8 @@ def _size(sample: Sample) -> tuple[int, ...]:
 
 
 def chosen(only: str | None) -> list[Transformation]:
-    """Return the transformations one of whose names contains one of some words, separated by commas.
-
-    A name in full, as failures are printed with, chooses that one alone.
-    """
+    """Return the transformations one of whose names contains one of some words, separated by commas. A name in full, as
+    failures are printed with, chooses that one alone."""
     if not only:
         return list(TRANSFORMATIONS)
     exact = [t for t in TRANSFORMATIONS if t.name == only]

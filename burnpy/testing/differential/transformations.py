@@ -297,11 +297,9 @@ def _eager(case: Case, quantity: str) -> Arrays:
 
 
 def differences(case: Case, of: str) -> tuple[Arrays, Arrays, Arrays]:
-    """Return central differences of a quantity along the directions, their errors, and the jumps of the slope.
-
-    The errors are judged by other steps. A jump is the difference of the slopes on both sides, which at a kink does not
-    become smaller with the step.
-    """
+    """Return central differences of a quantity along the directions, their errors, and the jumps of the slope. The
+    errors are judged by other steps. A jump is the difference of the slopes on both sides, which at a kink does not
+    become smaller with the step."""
 
     def sides(h: float) -> tuple[Arrays, Arrays]:
         moved = [[x + s * h * d for x, d in zip(case.inputs, case.directions, strict=True)] for s in (1, -1)]

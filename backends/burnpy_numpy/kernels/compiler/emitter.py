@@ -137,11 +137,9 @@ class _Emitter:
                 self.fixed[k] = self._computed(k, _Place("", None, True, {}))
 
     def _elements(self) -> None:
-        """Write the loop of an elementwise program, in two turns: over whole vectors, and over one on the stack.
-
-        That has the elements which fill no vector. So the body is written once, without masks, and compiles in half the
-        time of two.
-        """
+        """Write the loop of an elementwise program, in two turns: over whole vectors, and over one on the stack. That
+        has the elements which fill no vector. So the body is written once, without masks, and compiles in half the time
+        of two."""
         w, given, dtypes = self.w, {**self.pointers}, {f"in{i.value}": i.dtype for i in self.steps if i.op == "input"}
         dtypes |= {f"out{number}": self.steps[k].dtype for number, k in enumerate(self.program.outputs)}
         names = [name for name in given if name in dtypes]
@@ -265,10 +263,8 @@ class _Emitter:
         return w.element(row, index, self.steps[k].dtype)
 
     def _finish(self, place: _Place, _: list[Vector]) -> list[Vector]:
-        """Write the last loop's body: the outputs that have a value for each element, and the sums over rows.
-
-        All values are computed before one is stored, as an output may have the memory of an input.
-        """
+        """Write the last loop's body: the outputs that have a value for each element, and the sums over rows. All
+        values are computed before one is stored, as an output may have the memory of an input."""
         w = self.w
         stores: list[tuple[Vector, str]] = []
         for number, k in enumerate(self.program.outputs):

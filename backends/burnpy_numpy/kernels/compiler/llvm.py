@@ -49,9 +49,7 @@ _OF_C_ON = {"darwin": {"bzero": "bzero"}, "win32": {"__chkstk": "__chkstk"}}
 
 def functions_of_c(system: str) -> dict[str, str]:
     """Return the functions of the C library of a system, as in `sys.platform`, that kernels call, by their names there.
-
-    A kernel that calls any other function would end the process when it is loaded.
-    """
+    A kernel that calls any other function would end the process when it is loaded."""
     return _OF_C | _OF_C_ON.get(system, {})
 
 
@@ -113,12 +111,9 @@ def generator(chosen: Target) -> Any:
 
 
 def optimized(text: str, chosen: Target) -> Any:
-    """Return LLVM's module of a text, verified and optimized for a target.
-
-    Three passes do, as the text decides which functions are inlined, has vectors and unrolled loops already, and no
-    loop in it repeats what stays the same. Those of ``getFunctionPassManager`` take four times as long, and the kernels
-    no less.
-    """
+    """Return LLVM's module of a text, verified and optimized for a target. Three passes do, as the text decides which
+    functions are inlined, has vectors and unrolled loops already, and no loop in it repeats what stays the same. Those
+    of ``getFunctionPassManager`` take four times as long, and the kernels no less."""
     binding = llvm()
     module = binding.parse_assembly(text)
     module.verify()

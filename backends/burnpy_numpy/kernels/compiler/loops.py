@@ -240,11 +240,9 @@ class Loops(Writer):
             self.store_at(x, lane, index)
 
     def transposed(self, xs: Sequence[Vector]) -> list[Vector]:
-        """Return the elements of vectors as a matrix, transposed, in as many vectors: a power of 2, up to the width.
-
-        A square is transposed within parts of 16 bytes, and then by these parts: processors have instructions for both,
-        which LLVM finds sooner than those for elements that move farther.
-        """
+        """Return the elements of vectors as a matrix, transposed, in as many vectors: a power of 2, up to the width. A
+        square is transposed within parts of 16 bytes, and then by these parts: processors have instructions for both,
+        which LLVM finds sooner than those for elements that move farther."""
         rows, width = [*xs], self.width
         if len(rows) < width:
             for _ in range(len(rows).bit_length() - 1):  # moves the second half of the rows between those of the first

@@ -115,10 +115,8 @@ def has_amx() -> bool:
 
 @cache
 def has_dot_products(dtype: str) -> bool:
-    """Return whether kernels multiply neighbouring numbers of 8 or 16 bits by instructions for vectors.
-
-    Those of bfloat16 take four times as long in Intel's processors as two of float32.
-    """
+    """Return whether kernels multiply neighbouring numbers of 8 or 16 bits by instructions for vectors. Those of
+    bfloat16 take four times as long in Intel's processors as two of float32."""
     chosen = target()
     needs, quick = ("+avx512bf16", chosen.cpu.startswith("znver")) if dtype == "bfloat16" else ("+avx512vnni", True)
     return chosen.vector == 64 and needs in chosen.features.split(",") and quick

@@ -56,9 +56,7 @@ def tan(w: Writer, x: Vector) -> Vector:
 
 def _turned(w: Writer, x: Vector) -> tuple[Vector, Vector, Vector]:
     """Return sine and cosine of x less whole quarters of a turn, and their number in the lowest bits, all in 64 bits.
-
-    For float32, double precision has enough digits for the shortest remainder of a number up to `_LARGEST_ANGLE`.
-    """
+    For float32, double precision has enough digits for the shortest remainder of a number up to `_LARGEST_ANGLE`."""
     dtype, narrow = "float64", x.dtype == "float32"
     wide = w.convert("fpext", x, dtype) if narrow else x
     magic = w.constant(MAGIC[dtype], dtype)

@@ -28,11 +28,9 @@ class Vector(NamedTuple):
 
 
 class Writer:
-    """The lines of one function, and what it declares.
-
-    No instruction has a flag that allows another result than IEEE 754's. Only the last step of a sum, from one vector
-    to one number, may be ordered as LLVM likes; what it chooses depends on nothing but the program and the machine.
-    """
+    """The lines of one function, and what it declares. No instruction has a flag that allows another result than IEEE
+    754's. Only the last step of a sum, from one vector to one number, may be ordered as LLVM likes; what it chooses
+    depends on nothing but the program and the machine."""
 
     def __init__(self, width: int, declared: set[str], prefix: str = "v") -> None:
         self.width, self.declared, self.prefix = width, declared, prefix
@@ -145,10 +143,8 @@ class Writer:
         return Vector(self.assign(f"call {kind} {full}({', '.join(f'{kind} {x.text}' for x in xs)})"), xs[0].dtype)
 
     def extreme(self, name: str, x: Vector, y: Vector) -> Vector:
-        """Return the "maximum" or "minimum": NaN if one is NaN, and y if both are zero, as NumPy's.
-
-        Most processors have it as one instruction but for x that is NaN. LLVM's own functions are six.
-        """
+        """Return the "maximum" or "minimum": NaN if one is NaN, and y if both are zero, as NumPy's. Most processors
+        have it as one instruction but for x that is NaN. LLVM's own functions are six."""
         chosen = self.select(self.compare({"maximum": "ogt", "minimum": "olt"}[name], x, y), x, y)
         return self.select(self.compare("uno", x, x), x, chosen)
 
@@ -244,11 +240,9 @@ class Writer:
         return self.convert("trunc", self.binary("lshr", chosen, high), dtype)
 
     def to_odd(self, x: Vector) -> Vector:
-        """Round float64 to float32 so that rounding the result to 16 bits gives what rounding x once would give.
-
-        Of the two float32 numbers around x this is the one whose last bit is 1, which is between the same two floats of
-        16 bits as x is.
-        """
+        """Round float64 to float32 so that rounding the result to 16 bits gives what rounding x once would give. Of the
+        two float32 numbers around x this is the one whose last bit is 1, which is between the same two floats of 16
+        bits as x is."""
         near = self.convert("fptrunc", x, "float32")
         again = self.convert("fpext", near, "float64")
         bits, one = self.bits(near, "int32"), self.constant(1, "int32")

@@ -212,10 +212,8 @@ class BlockedConvolution:
 
     def _packed(self, weight: Any, few: bool, whole: bool) -> tuple[Any, bool]:
         """Return the packed weight if it is kept, from now on or already, or if the ``whole`` is needed, else None; and
-        whether the weight is finite, as far as that is known.
-
-        With ``few`` pixels packing takes a noticeable share of the time.
-        """
+        whether the weight is finite, as far as that is known. With ``few`` pixels packing takes a noticeable share of
+        the time."""
         how = (self.backward, self.lanes)
         packed = packed_weights.find(weight, how)
         if packed is not None:
@@ -241,10 +239,8 @@ class BlockedConvolution:
         calls.add(self.pack, (weight, panels, (checked, 0, self.width * self.dtype.itemsize)), self._pack_sizes())
 
     def _packing(self) -> tuple[Any, ...]:
-        """Return the template of the kernel that packs the weight, and its parameters.
-
-        Neighbours in memory are windows of the lanes, or else of the channels that are added up.
-        """
+        """Return the template of the kernel that packs the weight, and its parameters. Neighbours in memory are windows
+        of the lanes, or else of the channels that are added up."""
         if not self._has_neighbours():
             return pack_columns, self.lanes, self.taps
         return (pack_windows, self.lanes, self.taps) if self.taps <= WINDOW else (to_blocks, self.lanes)
@@ -264,10 +260,8 @@ class BlockedConvolution:
         return (*planes, self.panel, self.lanes, 0, self.lanes * members, 0, 0)
 
     def _by_blocks(self, images: Sequence[Any], rest: Sequence[Any], members: int, packs: bool, each: float) -> bool:
-        """Compute the result for some members; threads share its blocks. Return whether the weight is finite.
-
-        The weight of a block is packed, unless it is already, just before it is used. For the arrays see `_from`.
-        """
+        """Compute the result for some members; threads share its blocks. Return whether the weight is finite. The
+        weight of a block is packed, unless it is already, just before it is used. For the arrays see `_from`."""
         part, (x, *others) = self.part(members), images
         source, checked = np.empty(part.source, self.dtype), [self._checked()] if packs else []
         source[:, members:] = 0  # what tiles multiply but nobody reads should not be slow
@@ -287,9 +281,8 @@ class BlockedConvolution:
 
     def _block_calls(self, members: int, packs: bool) -> tuple[PartCalls, int]:
         """Return the calls that compute blocks of the result for this many members, and the bytes of memory they need.
-
-        Their arrays: the blocks of x, the other images, the weight, the bias, and memory for `_pack` if it ``packs``.
-        """
+        Their arrays: the blocks of x, the other images, the weight, the bias, and memory for `_pack` if it
+        ``packs``."""
         part, item, images = self.part(members), self.dtype.itemsize, len(self.far)
         calls, panel, block = PartCalls(images + 2 + packs), self.panel * item, math.prod(part.block) * item
         apart = 0
@@ -311,10 +304,8 @@ class BlockedConvolution:
         part.kernel.note()
 
     def _member_calls(self, members: int) -> PartCalls:
-        """Return the calls that compute the result for a part of this many members.
-
-        Their arrays: the images, the packed weight, the bias, and memory for each part.
-        """
+        """Return the calls that compute the result for a part of this many members. Their arrays: the images, the
+        packed weight, the bias, and memory for each part."""
         part, item, images = self.part(members), self.dtype.itemsize, len(self.far)
         calls, (given, *targets) = PartCalls(images + 3), [(k, 0, far * members) for k, far in enumerate(self.far)]
         x, memory = (SCRATCH, 0, 0), (SCRATCH, math.prod(part.source) * item, 0)

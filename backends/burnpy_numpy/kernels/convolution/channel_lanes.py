@@ -315,10 +315,8 @@ def _is_large(x: Any) -> bool:
 
 
 def faster_than_product(x: Any, weight: Any, where: Where, groups: int) -> bool:
-    """Return whether a convolution of one image by windows of one element, in a plan, takes less time by channels.
-
-    The pixels of a small plane, such as 7 × 7, do not fill the vectors of a product, which also copies the weight.
-    """
+    """Return whether a convolution of one image by windows of one element, in a plan, takes less time by channels. The
+    pixels of a small plane, such as 7 × 7, do not fill the vectors of a product, which also copies the weight."""
     pixels, usual = x.shape[2] * x.shape[3], where[:2] == ((1, 1), (0, 0)) and groups == 1 and len(x) == 1
     width = target().vector // x.itemsize
     short = _PIXELS[0] <= pixels <= _PIXELS[1] and pixels <= _FILLED * -(-pixels // width) * width

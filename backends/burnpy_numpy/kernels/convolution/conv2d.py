@@ -211,8 +211,7 @@ def _way(source: Shape, weight: Shape, dtype: Any, where: Where, groups: int, co
 
 def has_kernel(x: Any, weight: Any, where: Where, groups: int, result: Pair) -> bool:
     """Return whether `convolve` has a kernel for arrays like these and a result of some height and width, if all is
-    finite.
-    """
+    finite."""
     longer = result != window_counts(x.shape, (weight.shape[2], weight.shape[3]), *where)  # more zeros after x
     if weight.shape[2:] == (1, 1):
         return not longer and faster_than_product(x, weight, where, groups)

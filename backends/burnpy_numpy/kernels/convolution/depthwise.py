@@ -171,11 +171,9 @@ class _Window(NamedTuple):
 
 
 class _Planes(Loops):
-    """The kernel `depthwise`: planes of the result, a vector of columns at a time, and for these, row by row.
-
-    With a stride across, neighbours in the result are as far apart in x. A column of the window is therefore read as
-    ``across`` neighbouring vectors of x, of whose elements every ``across``-th is used.
-    """
+    """The kernel `depthwise`: planes of the result, a vector of columns at a time, and for these, row by row. With a
+    stride across, neighbours in the result are as far apart in x. A column of the window is therefore read as
+    ``across`` neighbouring vectors of x, of whose elements every ``across``-th is used."""
 
     def __init__(self, dtype: str, width: int, window: _Window, epilogue: Sequence[Any]) -> None:
         super().__init__(width, 4 + others_of(epilogue), 10)

@@ -70,11 +70,8 @@ def _places(x: Shape, weight: Shape, where: Where) -> Any:
 
 
 def window_elements(dtype: str, width: int) -> str:
-    """Return the text of the kernel that copies the elements of windows.
-
-    The table: the image, the windows, and as int64 the place of each element, -1 for a zero. ``begin`` and ``end`` are
-    elements.
-    """
+    """Return the text of the kernel that copies the elements of windows. The table: the image, the windows, and as
+    int64 the place of each element, -1 for a zero. ``begin`` and ``end`` are elements."""
     w = Loops(width, 3, 0)
     x, out, places = w.table
     with w.loop("%begin", "%end") as k:

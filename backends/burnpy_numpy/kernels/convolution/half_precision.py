@@ -75,11 +75,9 @@ def convolve(x: Any, weight: Any, bias: Any, where: Where, groups: int) -> Any:
 
 
 def input_gradient(grad: Any, weight: Any, shape: Shape, where: Where, groups: int) -> Any:
-    """Return the gradient of images of a shape, in float32: a convolution of the gradient and the flipped weight.
-
-    None as for `convolve`, and with a stride, where the gradients of neighbours are convolutions with other parts of
-    the weight.
-    """
+    """Return the gradient of images of a shape, in float32: a convolution of the gradient and the flipped weight. None
+    as for `convolve`, and with a stride, where the gradients of neighbours are convolutions with other parts of the
+    weight."""
     (o, c, *kernel), (stride, padding, dilation) = weight.shape, where
     turned = c * groups, o // groups, *kernel
     if stride != (1, 1) or not (_is_worth(shape[0], shape[2:], turned, groups) and _is_finite(weight)):
@@ -90,10 +88,8 @@ def input_gradient(grad: Any, weight: Any, shape: Shape, where: Where, groups: i
 
 
 def weight_gradient(grad: Any, x: Any, shape: Shape, where: Where, groups: int) -> Any:
-    """Return the gradient of a weight of a shape, in float32; None if it is small or not finite.
-
-    A dropped window has a gradient of 0 here, whose product with an infinity is NaN.
-    """
+    """Return the gradient of a weight of a shape, in float32; None if it is small or not finite. A dropped window has a
+    gradient of 0 here, whose product with an infinity is NaN."""
     stride, padding, dilation = where
     counts = grad.shape[2:]
     if not _is_worth(len(x), counts, shape, groups):

@@ -45,10 +45,8 @@ def pack_columns(dtype: str, width: int, lanes: int, taps: int) -> str:
 
 
 def pack_windows(dtype: str, width: int, lanes: int, taps: int) -> str:
-    """Return the text of the kernel that packs a weight [members][lanes of all blocks][taps] in the same order.
-
-    The sizes: the lanes of all blocks, and the members. Lanes beyond the last are 0. The rest is as for `pack_columns`.
-    """
+    """Return the text of the kernel that packs a weight [members][lanes of all blocks][taps] in the same order. The
+    sizes: the lanes of all blocks, and the members. Lanes beyond the last are 0. The rest is as for `pack_columns`."""
     w = Squares(width, table=3, sizes=2)
     (weight, packed, finite), (channels, members) = w.table, w.sizes
     tap, far = w.times(members, lanes), w.times(channels, taps)

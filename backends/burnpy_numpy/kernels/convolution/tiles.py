@@ -141,10 +141,8 @@ def _of_neighbours(
 
 
 def _sources(dim: int, source: Pair, result: Pair, window: Pair, where: Where, backward: bool) -> Any:
-    """Return the place of the source along a dimension for each place of the result and each element of the window.
-
-    It is `_NO_SOURCE` where a stride leaves it out, or where a row of a plane is padding.
-    """
+    """Return the place of the source along a dimension for each place of the result and each element of the window. It
+    is `_NO_SOURCE` where a stride leaves it out, or where a row of a plane is padding."""
     stride, padding, dilation = (pair[dim] for pair in where)
     places, elements = np.arange(result[dim])[:, None], np.arange(window[dim]) * dilation
     if not backward:
@@ -159,10 +157,8 @@ def _sources(dim: int, source: Pair, result: Pair, window: Pair, where: Where, b
 
 def _pairs(high: Any, wide: Any, source: Pair, window: Pair, row: int, before: int) -> tuple[Any, Any, Any]:
     """Return the limits of the lists of pairs, one for each pixel of rows and columns, their elements and places.
-
     ``high`` and ``wide`` are the rows and columns of the source from `_sources`; ``row`` is the distance of rows of the
-    source, with ``before`` zeros before each.
-    """
+    source, with ``before`` zeros before each."""
     there = wide != _NO_SOURCE if before or row > source[1] else (wide >= 0) & (wide < source[1])
     valid = (high != _NO_SOURCE)[:, None, :, None] & there[None, :, None, :]
     i, j, down, across = np.nonzero(valid)
@@ -171,10 +167,8 @@ def _pairs(high: Any, wide: Any, source: Pair, window: Pair, row: int, before: i
 
 
 def _rows(count: int, wide: bool) -> int:
-    """Return the number of pixels of the tiles for a number of pixels in a line.
-
-    There are as many sums in registers as hide the time of an addition, and few pixels beyond the last one.
-    """
+    """Return the number of pixels of the tiles for a number of pixels in a line. There are as many sums in registers as
+    hide the time of an addition, and few pixels beyond the last one."""
     many = target().registers >= 32
     choice = ((8, 7, 4) if wide else (14, 8)) if many else ((6, 4) if wide else (12, 8))
     return min(choice, key=lambda rows: (_padded(count, rows), -rows))

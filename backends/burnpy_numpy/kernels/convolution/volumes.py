@@ -162,10 +162,8 @@ def volume_weight_gradient(
 def volume_input_gradient(
     b: ArrayBackend, grad: Any, weight: Any, shape: Shape, where: tuple[Shape, ...], groups: int
 ) -> Any:
-    """Return the gradient of the input, of a shape; None without a kernel for it; see `convolve_volumes`.
-
-    It is a convolution with the flipped weight, or, with a stride, one for each rest of the places.
-    """
+    """Return the gradient of the input, of a shape; None without a kernel for it; see `convolve_volumes`. It is a
+    convolution with the flipped weight, or, with a stride, one for each rest of the places."""
     if not _suits(grad, weight, weight.shape, grad.shape[2:]) or not np.isfinite(weight).all():
         return None
 

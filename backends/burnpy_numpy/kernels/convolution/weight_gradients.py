@@ -77,11 +77,9 @@ def gradient_of(kind: Any, grad: Any, x: Any, out: Any, where: Where) -> Blocked
 
 
 def run_by_weight(kernel: TemplateKernel, windows: Windows, grad: Any, x: Any) -> Any:
-    """Return the gradient of a convolution, of images or of volumes, by its weight, with the channels first.
-
-    Threads share groups of members, each with memory of its own, or else the blocks of channels. The sums of a group
-    are added up apart, so that the result does not depend on that.
-    """
+    """Return the gradient of a convolution, of images or of volumes, by its weight, with the channels first. Threads
+    share groups of members, each with memory of its own, or else the blocks of channels. The sums of a group are added
+    up apart, so that the result does not depend on that."""
     tables, o, item = windows.backward, grad.shape[1], x.itemsize
     grad = contiguous(grad)
     member, channel = windows.distances(o)
@@ -254,11 +252,9 @@ class BlockedWeightGradient:
         return calls
 
     def _add(self, calls: PartCalls, count: int, sums: Any, taps: int = 1, begin: bool = True) -> None:
-        """Add the calls that add the products of this many members to sums, which ``begin`` with them.
-
-        Each block of the job is an element of the window, or so many of them. The first two arrays of the calls are the
-        members' blocks of x and of the gradient.
-        """
+        """Add the calls that add the products of this many members to sums, which ``begin`` with them. Each block of
+        the job is an element of the window, or so many of them. The first two arrays of the calls are the members'
+        blocks of x and of the gradient."""
         counts, distances = self.sizes
         shapes = [images.blocks(count) for images in self.images]
         pixels = [math.prod(shape[1:-1]) for shape in shapes]

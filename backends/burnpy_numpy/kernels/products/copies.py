@@ -123,10 +123,8 @@ class ProductLines(Loops):
 
 class Words(NamedTuple):
     """The layout of neighbours in a row of A, or a column of B, in 32-bit words, which one instruction multiplies and
-    adds: bfloat16, and 8-bit ints as they are or as 16-bit ints.
-
-    A panel has a line for each word of a column; numbers that are missing are zeros.
-    """
+    adds: bfloat16, and 8-bit ints as they are or as 16-bit ints. A panel has a line for each word of a column; numbers
+    that are missing are zeros."""
 
     stored: str  #: the dtype of the operand
     bits: int  #: of a number in a word

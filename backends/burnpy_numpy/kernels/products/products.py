@@ -70,10 +70,8 @@ _SECOND_CACHE = 1 << 20, 1 << 19
 
 
 def serves(rows: int, inner: int, columns: int, itemsize: int, biased: bool = False, sums: bool = False) -> bool:
-    """Return whether the kernel computes products of matrices of these sizes; NumPy takes less time for others.
-
-    With ``sums`` it also adds up the rows of B, for any number of rows of A or for none.
-    """
+    """Return whether the kernel computes products of matrices of these sizes; NumPy takes less time for others. With
+    ``sums`` it also adds up the rows of B, for any number of rows of A or for none."""
     width = target().vector // itemsize
     if not (_enabled() and target().fuses):
         return False
@@ -409,10 +407,8 @@ def multiplied_by(stored: tuple[str, str]) -> str:
 
 
 def _chunk_of_groups(group: int, k: int, parts: int) -> tuple[int, int]:
-    """Return the units of a chunk of a sum, each of one or two ints, and the units that are divided together.
-
-    A chunk is several groups, or a part of one. It depends on these alone, as `chunk_of`.
-    """
+    """Return the units of a chunk of a sum, each of one or two ints, and the units that are divided together. A chunk
+    is several groups, or a part of one. It depends on these alone, as `chunk_of`."""
     most = _INTS // parts
     if group <= most:
         return most // group * group, k
@@ -427,11 +423,9 @@ def chunk_of(k: int, size: int) -> int:
 
 
 def _part(m: int, n: int, team: int, height: int, lanes: int, rows: bool, ahead: float) -> tuple[int, int]:
-    """Return the rows and columns of the part that each of a team of threads computes; all columns if ``rows``.
-
-    The first of two parts is larger, as it begins before another thread wakes up: ``ahead`` is the share of the whole
-    product that is computed until then.
-    """
+    """Return the rows and columns of the part that each of a team of threads computes; all columns if ``rows``. The
+    first of two parts is larger, as it begins before another thread wakes up: ``ahead`` is the share of the whole
+    product that is computed until then."""
     if team <= 1:
         return m, n
     choices, larger = [], min(1 + ahead, _MOST_AHEAD)

@@ -264,10 +264,8 @@ def _apart(w: Loops, at: str, step: int, distance: str) -> Vector:
 
 def copy_widened_columns(dtype: str, width: int, stored: str) -> ProductLines:
     """Return the function that widens a panel whose columns lie together; columns beyond the last repeat the last.
-
     Words of some neighbours of as many columns as a vector has elements are taken together. A group ends with units
-    that make no such square, which are taken one at a time.
-    """
+    that make no such square, which are taken one at a time."""
     w, (size, parts, grouped) = ProductLines(dtype, width), STORED[stored]
     last, per_word = w.plus("%columns", -1), _WORD_BYTES // size
     square = WORDS * per_word

@@ -389,9 +389,7 @@ def finish_by_amx(dtype: str, width: int, c_stored: str) -> ProductLines:
 
 def sum_of_rows(dtype: str, width: int, words: Words | None, stored: str, c_stored: str) -> ProductLines:
     """Return the function that adds the sum of the rows of a block of B to an earlier sum; see `ProductLines.panel`.
-
-    Every `_CHAINS`-th row is added to the same sum, and then these, as a sum in order loses more digits.
-    """
+    Every `_CHAINS`-th row is added to the same sum, and then these, as a sum in order loses more digits."""
     w, lanes, each = StripeLines(dtype, width), VECTORS * width, 1 if words is None else words.each
     zero = w.constant(0.0, dtype)
     with w.loop("0", w.ceil_div("%columns", lanes)) as panel:
