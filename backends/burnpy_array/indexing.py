@@ -32,7 +32,6 @@ class ArrayIndexing(ArrayBase):
         return out
 
     def _add_at(self, out: Any, dim: int, index: Any, src: Any) -> None:
-        """Add the slices of src to those of ``out`` at ``index``, in place."""
         raise NotImplementedError
 
     def index_reduce(self, x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:

@@ -205,7 +205,6 @@ class BoundLaunches:
 
 
 def _product(call: ProductCall, places: Mapping[str, int], stream: int, cublas: Library) -> Step:
-    """Return the function of a product and its arguments."""
     return call.product.call(cublas, stream, *[places[name] for name in call.arrays])
 
 

@@ -88,7 +88,6 @@ class NumPyConvolution(ArrayBackend):
         return kernels.convolve(self, x, weight, bias, (stride, padding, dilation), groups)
 
     def _conv2d_by_products(self, x: Any, weight: Any, stride: Pair, padding: Pair, dilation: Pair, groups: int) -> Any:
-        """Return a convolution as products of matrices."""
         if _pointwise(x, weight.shape, padding, groups):
             return self._call(pointwise_convolution, x, weight, None, stride)
         if fits(x, groups):

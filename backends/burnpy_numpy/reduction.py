@@ -383,5 +383,4 @@ def _sum_of(name: str, x: Any, dims: Dims, keepdim: bool, parts: tuple[int, ...]
 
 
 def _reduced(shape: Shape, dims: Dims, keepdim: bool) -> Shape:
-    """Return the shape of a reduction's result."""
     return tuple([1 if d in dims else n for d, n in enumerate(shape) if keepdim or d not in dims])

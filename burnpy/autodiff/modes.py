@@ -131,8 +131,6 @@ def _plain(make: Make, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _coroutine(make: Make, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the coroutine function with the mode set in it."""
-
     async def coroutine(*args: Any, **kwargs: Any) -> Any:
         with make():
             return await function(*args, **kwargs)

@@ -270,7 +270,6 @@ class Batch(Subscriptable, Generic[B], metaclass=Explaining):
 
 
 def _new(cls: type[Batch[Any]], columns: Mapping[str, Any], device: Any, size: int) -> Any:
-    """Return a batch of tensors."""
     batch = object.__new__(cls)
     for name, value in (("_columns", columns), ("_device", device), ("_size", size)):
         object.__setattr__(batch, name, value)

@@ -105,7 +105,6 @@ class _Task(NamedTuple):
 
     @property
     def indices(self) -> NDArray[np.int64]:
-        """The numbers of the samples."""
         return np.arange(self.first, self.first + len(self.items))
 
     @property

@@ -97,7 +97,6 @@ class View(SampleSource[T_co]):
 
 
 def _checked_function(function: T, owner: str) -> T:
-    """Return a function of samples, checked to be one."""
     if not callable(function):
         raise CallError(f"{owner} takes a function of a sample, got {describe(function)}")
     return function

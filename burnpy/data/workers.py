@@ -209,7 +209,6 @@ class _Worker:
         self.held: set[int] = set()  # numbers of slots that batches are using
 
     def end(self) -> None:
-        """Tell the process to end."""
         self._at_exit.cancel()
         self.connection.close()
         self.process.kill()

@@ -190,7 +190,6 @@ class Overlap:
             self._wire.progress(self.requests[-1])
 
     def _held(self, bucket: int) -> GradientsParams[Any]:
-        """Return the gradients of a bucket."""
         values, self._ready[bucket] = self._ready[bucket], {}
         return GradientsParams(self.layout.device, values, paths=self.layout.paths)
 

@@ -283,7 +283,6 @@ def _engine(name: object, address: str | None, count: int, limit: float) -> Work
 
 
 def _seed(seed: int, call: int, share: int) -> int:
-    """Return the seed of the random numbers of a share."""
     return int(np.random.SeedSequence((seed, call, share)).generate_state(1, np.uint64)[0])
 
 

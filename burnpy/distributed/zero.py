@@ -183,7 +183,6 @@ class ZeroRedundancy(Optimizer):
             memory.load({ident: state for ident, state in known.items() if owners.get(ident, rank) == rank})
 
     def _exchanged(self, model: Any, owners: Mapping[str, int]) -> Any:
-        """Return the model with the values of each parameter from its owner."""
         outer = model.device
         device = plain_device(outer)
         params = sorted((param for param in model.params() if not param.frozen), key=lambda param: owners[param.id])

@@ -70,7 +70,6 @@ class OfClasses(Distribution[B, V]):
         return probs.float() if probs.dtype.itemsize < 4 else probs
 
     def _draw(self, sample_shape: Size, generator: Generator | None) -> IntTensor[B]:
-        """Draw classes."""
         logits = self.logits.detach()
         shape = (*factory_shape(sample_shape, f"{type(self).__name__}.sample"), *logits.shape)
         return logits.expand(shape).categorical(generator=generator)

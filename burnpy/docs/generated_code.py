@@ -351,7 +351,6 @@ def _signature(function: ast.FunctionDef, overload: _Overload) -> str:
 
 
 def _parameters(arguments: ast.arguments, overload: _Overload) -> list[str]:
-    """Return the parameters as source text."""
     arguments = deepcopy(arguments)
     by_name = list(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
     parameters = [ast.arg(a.arg, a.annotation) for a in arguments.args]

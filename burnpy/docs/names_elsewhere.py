@@ -344,7 +344,6 @@ def of_method(name: str) -> Names:
 
 
 def _is_function(name: str) -> bool:
-    """Return whether a name is a function of NumPy."""
     try:
         return name.startswith("np.") and callable(attrgetter(name[3:])(np))
     except AttributeError:

@@ -269,7 +269,6 @@ _SWAPPED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 def _norm(operation: str, norm: str | None) -> str:
-    """Return the norm, "backward" for None."""
     if norm is None:
         return "backward"
     if norm not in ("backward", "ortho", "forward"):
@@ -381,7 +380,6 @@ def _shifted(operation: str, x: Any, dim: Any, up: int) -> Any:
 
 
 def _checked(operation: str, n: Any, d: Any) -> int:
-    """Return the size of a transform."""
     size = integer(n, "n", operation)
     if size < 1:
         raise ArgumentError(f"{operation}() got n={size}; the size of a transform is 1 or more")

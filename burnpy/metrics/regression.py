@@ -223,7 +223,6 @@ class R2(Metric):
 
 
 def _finite_ratio(x: Tensor[Any], y: Tensor[Any]) -> Tensor[Any]:
-    """Return x / y, and 0 where y is 0."""
     empty = y == 0.0
     return x.where(~empty, 0.0) / y.where(~empty, 1.0)
 
@@ -231,7 +230,6 @@ def _finite_ratio(x: Tensor[Any], y: Tensor[Any]) -> Tensor[Any]:
 def _errors(
     metric: str, prediction: Tensor[Any], target: Tensor[Any], weight: Tensor[Any] | None
 ) -> tuple[Tensor[Any], Tensor[Any], Tensor[Any]]:
-    """Return the targets, the errors of the predictions, and the weights of the elements, in float64."""
     x, y = doubles(prediction), doubles(target)
     if x.shape != y.shape:
         raise ShapeError(

@@ -426,7 +426,6 @@ class Tokenizer(metaclass=Explaining):
         return self._pieces(iter(tokens))
 
     def _pieces(self, tokens: Iterator[int]) -> Iterator[str]:
-        """Yield the pieces of `stream`."""
         so_far, shown = list[int](), ""
         for token in tokens:
             so_far.append(token)

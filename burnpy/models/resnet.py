@@ -219,7 +219,6 @@ _NAMES = (
 
 
 def _in_transformers(path: str) -> str:
-    """Return transformers' name of a parameter."""
     for pattern, name in _NAMES:
         path = re.sub(pattern, name, path)
     return path

@@ -138,7 +138,6 @@ def _is_shape(x: Any) -> bool:
 
 
 def _device(model: ModuleBase[Any], inputs: Sequence[Any]) -> Any:
-    """Return the common device of a model and its inputs."""
     tensors = [x.device for x in inputs if isinstance(x, TensorBase)]
     devices = [variable.device for variable in [*model._variables().values()][:1]] + tensors
     if not devices:

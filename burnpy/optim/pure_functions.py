@@ -370,7 +370,6 @@ def _rate(lr: float) -> tuple[float]:
 
 
 def _check(optimizer: Optimizer, state: OptimizerState, model: Any) -> None:
-    """Check that a state is of an optimizer and a model."""
     name = type(optimizer).__name__
     if state.optimizer != name:
         raise StateError(f"{name}.pure_step() got a state of {state.optimizer}; begin with {name}().init(model)")

@@ -179,7 +179,6 @@ def refuse_mismatch(item: Pending, state: ParamState | None, slot_shape: SlotSha
 
 
 def _check_recorded(optimizer: Optimizer, memory: Memory) -> None:
-    """Check that a step can be recorded."""
     name = type(optimizer).__name__
     if not memory.held:
         raise RecordingError(

@@ -139,12 +139,10 @@ class _Reader:
         self.foreign = order.decode() != sys.byteorder
 
     def state(self, key: str | tuple[str | int, ...] | None) -> dict[str, Any]:
-        """Read the state dict at a key."""
         state = _chosen(self._value(), key, self.source)
         return {name: self._array(name, x) if isinstance(x, TorchTensor) else x for name, x in state.items()}
 
     def _value(self) -> Any:
-        """Return the value that was saved."""
         return unpickled(self._bytes("data.pkl").tobytes(), self.source).value
 
     def _bytes(self, record: str) -> NDArray[Any]:

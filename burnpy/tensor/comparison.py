@@ -214,7 +214,6 @@ class Closeness(TensorBase[B], Generic[B, S]):
 
 
 def _close(operation: str, x: Any, other: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
-    """Implement `Closeness.isclose`."""
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if not isinstance(tolerance, (int, float)) or not tolerance >= 0:
             raise ArgumentError(f"{operation}() got {name}={tolerance!r:.80}; give a number that is not negative")

@@ -54,7 +54,6 @@ class Factory:
 
 
 def _backend_argument(cls: type[Any], alias: Any, factory: str) -> Any:
-    """Return the backend in ``cls[backend]``."""
     name = cls.__name__
     arguments = getattr(alias, "__args__", None)
     if arguments is None:

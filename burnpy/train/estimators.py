@@ -248,7 +248,6 @@ class Estimator(BaseEstimator):
             raise KeyboardInterrupt
 
     def _device(self) -> Backend:
-        """Return the device to train on."""
         if self.device is None:
             from burnpy.backend import NumPy
 

@@ -318,8 +318,6 @@ def _parsed(text: str, *, result: bool) -> list[_Parameter]:
 
 
 class _Source(NamedTuple):
-    """The parts of a source."""
-
     name: str
     declared: Elementwise
     pointers: Sequence[_Parameter]  #: the arrays
@@ -332,7 +330,6 @@ class _Source(NamedTuple):
     many: bool
 
     def text(self) -> str:
-        """Return the source."""
         c = {p: C_NAMES[t.name] for p, t in (*self.dtypes.items(), *self.numbers.items())}
         letters = {p.kind: C_NAMES[t.name] for p, t in self.dtypes.items() if p.kind.isupper()}
         const = {p: "" if p.result else "const " for p in self.pointers}

@@ -202,7 +202,6 @@ class _Emitter:
         self.passes = 0  # over the columns, that are written
 
     def text(self, name: str, address: str, block: int, wide: bool) -> str:
-        """Return the source."""
         row, lane, lanes = _PLACES[self.kind]
         sizes = self._sizes(address)
         self._write(f"const index_t {', '.join(f'{size} = {size}_' for size in sizes)};")
@@ -243,7 +242,6 @@ class _Emitter:
         return "\n".join(source).replace("ADDRESS", _ADDRESS[address])
 
     def _reductions(self, op: str) -> list[str]:
-        """Return the functions that reduce by an operation."""
         functions = [_REDUCTIONS[self.kind]]
         if self.kind == "block":
             functions.insert(0, _REDUCTIONS["warp"].replace("all_", "warp_"))
@@ -253,7 +251,6 @@ class _Emitter:
         ]
 
     def _parameters(self, address: str) -> list[str]:
-        """Return the parameters of the kernel."""
         inputs = list(enumerate(self.program.inputs))
         arrays = [(k, dtype) for k, (extent, dtype) in inputs if extent is not Extent.SCALAR]
         parameters = [f"const {C_NAMES[dtype]}* __restrict__ in{k}" for k, dtype in arrays]
@@ -283,7 +280,6 @@ class _Emitter:
                 self.of_row.add(k)
 
     def _define(self, k: int) -> None:
-        """Write the definition of a value."""
         step = self.steps[k]
         kind = REGISTER[step.dtype]
         if step.op == "gather":
@@ -300,7 +296,6 @@ class _Emitter:
         self._write(f"const {kind} v{k} = {text};")
 
     def _input(self, k: int) -> str:
-        """Return the expression of an input."""
         _, _, extent, dtype, number = self.steps[k]
         if k in self.read:
             return f"batch{k}[j]"

@@ -153,7 +153,6 @@ def _number(y: Any, dtype: DType) -> tuple[str, Any] | None:
 
 
 def _binary(name: str) -> Callable[..., Any]:
-    """Return the method of an operation in `BINARY`."""
     kernel, dtypes, default = f"burnpy_{name}", BINARY[name], getattr(ArrayBackend, name)
 
     def method(self: CuPyArithmetic, x: Any, y: Any) -> Any:
@@ -170,7 +169,6 @@ def _binary(name: str) -> Callable[..., Any]:
 
 
 def _unary(name: str) -> Callable[..., Any]:
-    """Return the method of an operation in `UNARY`."""
     kernel, dtypes, default = f"burnpy_{name}", UNARY[name], getattr(ArrayBackend, name)
 
     def method(self: CuPyArithmetic, x: Any) -> Any:

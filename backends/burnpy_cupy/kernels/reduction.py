@@ -340,7 +340,6 @@ def _shape(shape: Shape, dims: Dims, keepdim: bool) -> Shape:
 
 
 def _result(op: str, dtype: DType) -> DType:
-    """Return the dtype of the results."""
     if op in ("argmax", "argmin"):
         return int64
     return int64 if op in ("sum", "prod") and kind_of(dtype) != "float" else dtype

@@ -347,7 +347,6 @@ def _compiled_text(key: str, text: str) -> bytes:
 
 
 def _name(key: str) -> str:
-    """Return the name on the disk of the code for a key."""
     import hashlib
 
     return hashlib.sha256(f"{key} {_environment()}".encode()).hexdigest()

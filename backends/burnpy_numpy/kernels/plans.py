@@ -336,7 +336,6 @@ class _CallTable:
         self.kept: list[Any] = []  #: the memory whose addresses the table has
 
     def words(self, releases: bool) -> Any:
-        """Return the words of the table."""
         head = [int(releases), len(self._patches) // 2, len(self._records) // WORDS, 1, 0, 0]
         return np.array([*head, *self._patches, *self._records], np.int64)
 

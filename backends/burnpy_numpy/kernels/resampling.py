@@ -194,11 +194,9 @@ class _Rows(Loops):
         return [self.element(x, self.times(channel, length), self.dtype) for channel in each]
 
     def room_at(self, start: str) -> str:
-        """Return an address in the buffer."""
         return self.element(self._room, start, self.dtype)
 
     def row(self, rows: str, place: str) -> str:
-        """Return the address of a row."""
         return self.element(rows, self.times(place, self.width), self.dtype)
 
     def found(self, rows: str, places: str, at: str) -> str:

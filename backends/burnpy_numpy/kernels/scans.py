@@ -65,7 +65,6 @@ def _blocks(size: int, length: int, inner: int, width: int) -> tuple[Any, tuple[
 
 
 def _width(scans: int, inner: int, dtype: Any) -> int:
-    """Return the number of scans in a block."""
     return block_width(scans, _SCANNED_ROWS) if inner == 1 else block_width(inner, _COLUMN_BYTES // dtype.itemsize)
 
 

@@ -244,5 +244,4 @@ def widened(dtype: str, width: int) -> str:
 
 
 def _vector_start(w: Loops, vector: str) -> str:
-    """Return the first element of a vector."""
     return w.smaller(w.times(vector, w.width), w.plus(w.sizes[0], -w.width))

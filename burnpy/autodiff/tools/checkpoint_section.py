@@ -197,7 +197,6 @@ class _Here(Stored):
         self.array = array
 
     def restored(self) -> Any:
-        """Return the array."""
         return self.array
 
 

@@ -135,7 +135,6 @@ def _metas_of(launch: Any, results: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _flops(program: Program, rows: int, columns: int) -> int:
-    """Return the FLOPs of a program."""
     known, total = operations(), 0
     for step in program.instructions:
         if step.op in ELEMENTWISE:

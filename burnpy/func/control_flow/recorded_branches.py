@@ -89,7 +89,6 @@ class _Side:
         self.forward = list(call.recorder.recording.nodes)
 
     def outputs(self) -> list[Ref]:
-        """Return the values of the results."""
         return [out.ref for out in self.left]
 
     def recording(self, outputs: list[Ref], inputs: Sequence[Ref] = ()) -> Any:

@@ -109,7 +109,6 @@ class _Body:
         return new, y
 
     def results(self, stacks: Any) -> Any:
-        """Return the tree of the stacked results."""
         if stacks is None:
             stacks = self.of_no_step
         return None if self.ys is None else self.ys.unflatten(stacks)
@@ -337,12 +336,10 @@ class _FirstState:
             raise ArgumentError("while_loop() got a state without tensors; give it at least one")
 
     def leaves_like(self, state: Any) -> list[Any]:
-        """Return the leaves of a next state."""
         return kept("while_loop", "state", self.leaves, self.structure, state)
 
 
 def _checked_bool(api: str, name: str, value: Any) -> None:
-    """Check that a value is a single bool on a device."""
     if not isinstance(value, BoolTensor):
         raise KindError(
             f"{api}() takes a BoolTensor of shape () as {name}, got {describe_tree(value)}; compare, as in x > 0"

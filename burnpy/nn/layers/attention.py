@@ -339,12 +339,10 @@ class AttentionProjections(Module[B]):
 
     @property
     def _key_heads(self) -> int:
-        """The number of heads of keys and values."""
         return self.heads if self.key_heads is None else self.key_heads
 
     @property
     def _head_size(self) -> int:
-        """The size of the vectors of a head."""
         return self.size // self.heads if self.head_size is None else self.head_size
 
     @property

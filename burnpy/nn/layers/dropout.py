@@ -152,7 +152,6 @@ def feature_alpha_dropout(
 
 
 def _channels_dropped(operation: str, x: Tensor[B], p: float, training: bool, generator: Generator | None) -> Tensor[B]:
-    """Return x with some channels zeroed."""
     (x,) = floats(operation, 1, x=x)
     dims = window_dims(operation)
     check_form(operation, x.shape, dims)

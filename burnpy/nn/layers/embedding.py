@@ -187,7 +187,6 @@ def _bags(weight: Tensor[B], index: Int, offsets: Ints[B] | None, include_last_o
 
 
 def _factors(weight: Tensor[B], index: Int, factors: Tensor[B] | None, mode: str) -> Tensor[B] | None:
-    """Return the validated factors of the indices."""
     if factors is None:
         return None
     if mode != "sum":

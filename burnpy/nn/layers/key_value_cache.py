@@ -219,7 +219,6 @@ class KeyValueCache(Generic[B], metaclass=Explaining):
             )
 
     def _filled(self, room: Tensor[B]) -> Tensor[B]:
-        """Return the part of the memory that is filled."""
         return room if isinstance(self.length, IntTensor) or self.length == self.capacity else room[:, :, : self.length]
 
     def _taken(self) -> bool:
@@ -248,7 +247,6 @@ class KeyValueCache(Generic[B], metaclass=Explaining):
 
     @staticmethod
     def _unflatten_tree(children: Sequence[Any], rest: Any) -> KeyValueCache[Any]:
-        """Return the cache of these children."""
         keys, values, padding, *length = children
         return KeyValueCache(keys, values, length[0] if length else rest[1], padding)
 

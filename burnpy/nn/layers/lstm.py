@@ -196,7 +196,6 @@ class Lstm(Recurrent[B]):
         )
 
     def _cell(self, inputs: int, hidden: int, settings: dict[str, Any]) -> LstmCell[B]:
-        """Return a new cell."""
         return LstmCell(inputs, hidden, proj_size=self.proj_size, **settings)
 
     @property

@@ -252,8 +252,6 @@ def positional_encoding(x: Tensor[B], *, offset: int = 0, base: float = 10000.0)
 
 
 class _Angles(NamedTuple):
-    """The settings of an encoding."""
-
     size: int  #: E
     base: float
     interleaved: bool

@@ -336,7 +336,6 @@ class Gru(HiddenStateNetwork[B]):
     """
 
     def _cell(self, inputs: int, hidden: int, settings: dict[str, Any]) -> GruCell[B]:
-        """Return a new cell."""
         return GruCell(inputs, hidden, **settings)
 
     def valid(self: Gru[Autodiff[I]]) -> Gru[I]:
@@ -440,7 +439,6 @@ class Rnn(HiddenStateNetwork[B]):
         )
 
     def _cell(self, inputs: int, hidden: int, settings: dict[str, Any]) -> RnnCell[B]:
-        """Return a new cell."""
         return RnnCell(inputs, hidden, nonlinearity=self.nonlinearity, **settings)
 
     def valid(self: Rnn[Autodiff[I]]) -> Rnn[I]:

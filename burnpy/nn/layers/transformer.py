@@ -84,7 +84,6 @@ class TransformerLayer(Module[B]):
         return norm(x + dropout(sublayer(x)))
 
     def _feed_forward(self, x: Tensor[B]) -> Tensor[B]:
-        """Return the output of the feed-forward network."""
         x = self.linear1(x)
         return self.linear2(self.dropout(x.relu() if self.activation == "relu" else x.gelu()))
 

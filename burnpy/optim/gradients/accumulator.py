@@ -187,7 +187,6 @@ class GradientsAccumulator(Subscriptable, Generic[B], metaclass=Explaining):
         return total
 
     def _with(self, total: GradientsParams[B], weight: float) -> GradientsAccumulator[B]:
-        """Return the next accumulator."""
         return _restored(self._count + 1, total, self._weight + weight, self._unit if self._count else weight)
 
     def _give_away(self) -> GradientsParams[B]:
@@ -252,7 +251,6 @@ def _is_whole(x: Any) -> bool:
 
 
 def _checked(weight: float) -> float:
-    """Return the weight of a micro-batch, checked."""
     counts = number(weight, "the weight of a micro-batch")
     if not 0 < counts < math.inf:
         raise ArgumentError(f"the weight of a micro-batch is {weight!r}; expected a positive finite number")

@@ -130,7 +130,6 @@ def amsgrad_step(
 
 
 def _change(b: Any, mean: Float, square: Float, rate: Any, scale: Any, eps: Any) -> Float:
-    """Return the change that is subtracted from the parameter."""
     return b.div(b.mul(mean, rate), b.add(b.mul(b.sqrt(square), scale), eps))
 
 
@@ -273,12 +272,10 @@ _products: dict[tuple[float, float], tuple[int, float]] = {}
 
 
 def _momentum(beta: float, decay: float, number: int) -> float:
-    """Return μ of the update with a number."""
     return beta * (1.0 - 0.5 * math.pow(0.96, number * decay))
 
 
 def _momentum_product(beta: float, decay: float, number: int) -> float:
-    """Return the product of μ of the updates up to a number."""
     known, product = _products.get((beta, decay), (0, 1.0))
     if known > number:
         known, product = 0, 1.0

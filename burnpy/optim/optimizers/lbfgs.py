@@ -269,7 +269,6 @@ class LBfgs(Optimizer):
         return point._replace(slope=_dot(d, point.grads, along))
 
     def _evaluated(self, model: Any, loss_and_grads: Callable[[Any], Any]) -> tuple[Tensor[Any], GradientsParams[Any]]:
-        """Return the loss of a model, and its gradients by parameter."""
         result = loss_and_grads(model)
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], Tensor):
             raise KindError(

@@ -59,7 +59,6 @@ def layout_of(program: Program) -> Layout:
 
 
 def _layout(schedule: Schedule) -> Layout:
-    """Return the layout of a schedule's program."""
     program = schedule.program
     return Layout(program.elementwise, tuple(map(schedule.over_rows, program.outputs)), len(schedule.kept))
 
@@ -100,7 +99,6 @@ class _Emitter:
         """The number of the loop over columns that is written."""
 
     def text(self) -> tuple[str, Layout]:
-        """Return the text and the layout."""
         w = self.w
         self._entry()
         if self.flat:
@@ -378,7 +376,6 @@ class _Emitter:
         return applied(w, op, xs, dtype)
 
     def _input(self, step: Instruction, place: _Place) -> Vector:
-        """Write the load of an input."""
         w, extent, dtype = self.w, step.extent, step.dtype
         if extent is Extent.SCALAR:
             number = self.pointers[f"number{step.value}"]

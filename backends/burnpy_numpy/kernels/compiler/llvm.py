@@ -79,7 +79,6 @@ def llvm() -> Any:
 
 
 def _address_in_c(name: str) -> int:
-    """Return the address of a function of the C library."""
     for library in (None, "ucrtbase", "ntdll", "libm.so.6"):
         try:
             return int(ctypes.cast(getattr(ctypes.CDLL(library), name), ctypes.c_void_p).value or 0)

@@ -155,7 +155,6 @@ def folder() -> Path | None:
 
 
 def _place() -> Path:
-    """Return the path of the folder."""
     given = os.environ.get("BURNPY_CACHE_DIR")
     if given:
         return Path(given).absolute()

@@ -176,7 +176,6 @@ class BlockedConvolution:
         return blocked_convolution, 2 * self.width, self.depth
 
     def _tiles(self, members: int) -> Tiles:
-        """Return the tiles of a part of the batch."""
         wide = self.vectors > 1
         return tiles(members, self.source, self.result, self.window, self.where, self.backward, wide)
 
@@ -250,7 +249,6 @@ class BlockedConvolution:
         return self.backward
 
     def _pack_sizes(self) -> tuple[int, ...]:
-        """Return the sizes of the kernel that packs the weight."""
         taps, members = self.taps, self.summed
         if not self._has_neighbours():
             return self.channels, members * taps

@@ -310,7 +310,6 @@ def better_by_channels(least: int, lanes: int, x: Any, by_rows: float) -> bool:
 
 
 def _is_large(x: Any) -> bool:
-    """Return whether images are large."""
     return bool(math.prod(x.shape[1:]) * x.itemsize > _IMAGE)
 
 

@@ -164,7 +164,6 @@ class _Text:
         self.a_row, self.a_column = ("1", a_line) if transposed else (a_line, "1")
 
     def written(self) -> str:
-        """Return the text."""
         w, sizes, helpers = self.w, self.sizes, [*self._copies(), *self._stripes()]
         if self.by_amx:
             w.declared.add(CONFIGURATION)

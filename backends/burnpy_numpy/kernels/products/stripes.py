@@ -193,7 +193,6 @@ class _Tile(NamedTuple):
 
 
 def _finish_some(w: ProductLines, scratch: str, sums: list[list[Vector]], c: str, before: str, left: str) -> None:
-    """Write the call of `finish`."""
     for i, row in enumerate(sums):
         for v, x in enumerate(row):
             w.store(x, w.at(scratch, (i * VECTORS + v) * w.width), None)
@@ -311,7 +310,6 @@ class _AmxStripe(StripeLines):
         self.multiplies = f"tdpb{signs}d" if dtype == "int32" else "tdpbf16ps"
 
     def sums_of(self, panel: str) -> str:
-        """Return the address of the sums of a panel."""
         return self.at(self.sums, self.times(self.assign(f"and i64 {panel}, 1"), self.height * self.lanes_of_panel))
 
     def move_sums(self, how: str, pointer: str, distance: str) -> None:
@@ -330,7 +328,6 @@ class _AmxStripe(StripeLines):
                 self.store(x, self.at(sums, self.plus(self.times(i, self.lanes_of_panel), v * self.width)), None)
 
     def fetch_rows(self, c: str) -> None:
-        """Fetch the rows of C of a panel."""
         for k in range(self.height):
             for line in range(0, STORED[self.c_stored].bytes * self.lanes_of_panel, LINE):
                 self.prefetch(self.unit(self.unit(c, self.times("%c_row", k), self.c_stored), line, "int8"))
