@@ -9,10 +9,9 @@ from burnpy_array.fourier import ArrayFourier
 from burnpy_array.indexing import ArrayIndexing
 from burnpy_array.linalg import ArrayLinalg, ArrayMatmul, ArrayNorms
 from burnpy_array.normalization import ArrayNormalization
-from burnpy_array.ordering import ArrayOrdering
+from burnpy_array.ordering import ArrayOrdering, ArrayScans
 from burnpy_array.pointwise import ArrayArithmetic, ArrayComplex, ArrayElementary, ArrayFused, ArrayUnary
 from burnpy_array.reduction import ArrayReduction
-from burnpy_array.scans import ArrayScans
 from burnpy_array.shape import ArrayCreation, ArrayShape
 
 

@@ -1,4 +1,4 @@
-"""Gathering, accumulating at indices and in place, and weighted sums of rows at indices."""
+"""Gathering, accumulating at indices and in place, weighted sums of rows at indices, and choosing by masks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.operations.indexing import out_of_bounds
 from burnpy.backend.primitives import Key, Shape, below, value_range
 from burnpy_array import ArrayBackend
-from burnpy_array.array_base import is_half
-from burnpy_numpy.kernels.kernel import MANY, family_kernels
-from burnpy_numpy.numpy_calls import run
+from burnpy_array.array_base import NUMBERS, is_half
+from burnpy_numpy.kernels.kernel import MANY, family_kernels, operation_kernel
+from burnpy_numpy.numpy_calls import BITS, run
 
 _add = np.add
 MOST_DIMS = 32
@@ -250,3 +250,40 @@ class NumPyEmbedding(ArrayBackend):
             if out is not None:
                 return out
         return super().sum_rows(x, source, target, scale, count)
+
+
+def blendable(x: Any) -> bool:
+    """Return whether x is contiguous, and its bits can be viewed as ints."""
+    return type(x) is np.ndarray and x.dtype.itemsize in BITS and bool(x.flags.c_contiguous)
+
+
+def kept_bits(condition: Any, x: Any) -> Any:
+    """x where condition is true, 0 elsewhere: its bits, as ints, times 1 or 0."""
+    return np.multiply(x.view(BITS[x.dtype.itemsize]), condition).view(x.dtype)
+
+
+def blended_bits(condition: Any, x: Any, y: Any) -> Any:
+    """x where condition is true, y elsewhere: x and y are of one dtype, and of the shape of condition or 0-d."""
+    mask = condition.astype(BITS[x.dtype.itemsize], order="C")
+    np.negative(mask, mask)
+    other = y.view(mask.dtype)
+    np.bitwise_and(mask, np.bitwise_xor(x.view(mask.dtype), other), mask)
+    return np.bitwise_xor(mask, other, mask).view(x.dtype)
+
+
+def chosen_by_kernel(condition: Any, x: Any, y: Any) -> Any:
+    """Return ``where`` of arrays of one shape, or an array and a number, by a kernel; None without one."""
+    if x.shape == () and type(y) is np.ndarray and y.dtype is x.dtype and x.dtype.kind == "f":  # a value that fills y
+        condition, x, y = np.logical_not(condition), y, float(x)
+    number, dtype = type(y) in NUMBERS and y.__class__ is not complex, x.dtype
+    if x.shape != condition.shape or not (dtype is float32 or dtype is float64):
+        return None
+    if not number and (type(y) is not np.ndarray or y.shape != x.shape or y.dtype is not dtype):
+        return None
+    kernel = operation_kernel("where", ("mask_full", "full", "scalar" if number else "full"), dtype, ())
+    if kernel is None:
+        return None
+    if not number:
+        return kernel.alike((condition, x, y))
+    value: Any = y
+    return kernel.alike((condition, x), (float(value),))

@@ -1,4 +1,4 @@
-"""Calling NumPy's functions: without warnings, with numbers as 0-d arrays, in the order of memory, on bits as ints.
+"""Calling NumPy's functions: without warnings, with numbers as 0-d arrays, in the order of memory.
 
 Division by zero gives inf or NaN silently, as in IEEE 754. ``with np.errstate(all="ignore")`` takes three times as long
 as a small operation. NumPy stores that setting in a context variable, so here it is set once, in a dedicated
@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from burnpy.backend.dtypes import float32, float64, kind_of, nearest
+from burnpy.backend.dtypes import kind_of, nearest
 from burnpy.backend.errors import raised_by_other_code
 from burnpy.backend.primitives import DType, Shape
-from burnpy_array.array_base import NUMBERS
-from burnpy_numpy.kernels.kernel import operation_kernel
 
 _context = copy_context()
 _context.run(np.errstate(all="ignore").__enter__)
@@ -112,25 +110,6 @@ BITS: dict[int, Any] = {size: np.dtype(f"int{8 * size}") for size in (1, 2, 4, 8
 """The int dtypes by size in bytes."""
 
 
-def blendable(x: Any) -> bool:
-    """Return whether x is contiguous, and its bits can be viewed as ints."""
-    return type(x) is np.ndarray and x.dtype.itemsize in BITS and bool(x.flags.c_contiguous)
-
-
-def kept(condition: Any, x: Any) -> Any:
-    """x where condition is true, 0 elsewhere: its bits, as ints, times 1 or 0."""
-    return np.multiply(x.view(BITS[x.dtype.itemsize]), condition).view(x.dtype)
-
-
-def blended(condition: Any, x: Any, y: Any) -> Any:
-    """x where condition is true, y elsewhere: x and y are of one dtype, and of the shape of condition or 0-d."""
-    mask = condition.astype(BITS[x.dtype.itemsize], order="C")
-    np.negative(mask, mask)
-    other = y.view(mask.dtype)
-    np.bitwise_and(mask, np.bitwise_xor(x.view(mask.dtype), other), mask)
-    return np.bitwise_xor(mask, other, mask).view(x.dtype)
-
-
 OPERATORS: dict[str, Any] = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -144,21 +123,3 @@ OPERATORS: dict[str, Any] = {
     "greater_equal": operator.ge,
 }
 """Operators by NumPy's function names: on NumPy scalars they take an eighth of the time of NumPy's functions."""
-
-
-def selected(condition: Any, x: Any, y: Any) -> Any:
-    """Return ``where`` of arrays of one shape, or an array and a number, by a kernel; None without one."""
-    if x.shape == () and type(y) is np.ndarray and y.dtype is x.dtype and x.dtype.kind == "f":  # a value that fills y
-        condition, x, y = np.logical_not(condition), y, float(x)
-    number, dtype = type(y) in NUMBERS and y.__class__ is not complex, x.dtype
-    if x.shape != condition.shape or not (dtype is float32 or dtype is float64):
-        return None
-    if not number and (type(y) is not np.ndarray or y.shape != x.shape or y.dtype is not dtype):
-        return None
-    kernel = operation_kernel("where", ("mask_full", "full", "scalar" if number else "full"), dtype, ())
-    if kernel is None:
-        return None
-    if not number:
-        return kernel.alike((condition, x, y))
-    value: Any = y
-    return kernel.alike((condition, x), (float(value),))

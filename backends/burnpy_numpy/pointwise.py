@@ -26,6 +26,7 @@ from burnpy.backend.runtime import executed
 from burnpy_array.array_base import NUMBERS, is_half
 from burnpy_array.pointwise import BINARY, UNARY, method_from_template
 from burnpy_array.shape import is_positive_zero
+from burnpy_numpy.indexing import blendable, blended_bits, chosen_by_kernel, kept_bits
 from burnpy_numpy.kernels.kernel import (
     MANY,
     TRANSPOSED,
@@ -39,15 +40,11 @@ from burnpy_numpy.kernels.kernel import (
 )
 from burnpy_numpy.numpy_calls import (
     OPERATORS,
-    blendable,
-    blended,
     constant,
     direct,
-    kept,
     known,
     quietly,
     run,
-    selected,
     spread,
 )
 from burnpy_numpy.reduction import extreme_of_rows, in_memory_order
@@ -210,8 +207,8 @@ def _planned(key: Any, shapes: tuple[Shape, ...], dtype: DType) -> _Plan | None:
     return _plans.setdefault(key, plan)
 
 
-BLENDED = 8192
-"""The least number of conditions for which this takes less time."""
+_MIN_BLENDED = 8192
+"""The least number of conditions for which bits are blended, as `numpy.where` branches."""
 _where, _putmask, _empty = direct(np.where), direct(np.putmask), np.empty
 
 
@@ -261,7 +258,7 @@ class NumPyPointwise(NumPyArithmetic):
                 out = self._call(broadcast_where, condition, x, y)
                 if out is not None:
                     return out
-            elif condition.size < BLENDED:  # a copy and a change of it take less time than numpy.where
+            elif condition.size < _MIN_BLENDED:  # a copy and a change of it take less time than numpy.where
                 if type(y) is ndarray:
                     if y.shape == shape and y.dtype is x.dtype:
                         out = y.copy()
@@ -271,18 +268,18 @@ class NumPyPointwise(NumPyArithmetic):
                     out = self.full(shape, y, x.dtype)
                     _putmask(out, condition, x)
                     return out
-        if condition.size >= BLENDED:
-            out = self._call(selected, condition, x, y)
+        if condition.size >= _MIN_BLENDED:
+            out = self._call(chosen_by_kernel, condition, x, y)
             if out is not None:
                 return out
             if type(y) in NUMBERS:
                 if blendable(x) and y == 0 and is_positive_zero(y):
-                    return kept(condition, x)
+                    return kept_bits(condition, x)
                 y = constant(bool(y) if x.dtype.kind == "b" else y, x.dtype)
             shapes = condition.shape, ()  # a fill value may be a NumPy scalar, and a gradient an expanded number
             x, y = [np.asarray(value, order="C" if np.shape(value) in shapes else None) for value in (x, y)]
             if x.shape in shapes and y.shape in shapes and x.dtype is y.dtype and blendable(x) and blendable(y):
-                return blended(condition, x, y)
+                return blended_bits(condition, x, y)
         if type(y) is np.ndarray:
             try:
                 return run(_where, condition, x, y)
