@@ -43,7 +43,7 @@ def test_templates_lie_in_files_named_as_those_of_the_methods_that_run_them() ->
     methods = {path.stem for path in Path(package.__path__[0]).parent.glob("*.py")}
     machinery = {"compiler", "kernel", "launch", "packed_weights", "plans", "products"}
     found = {module.name for module in iter_modules(package.__path__)} - machinery
-    assert {name.removeprefix("overlapping_") for name in found} <= methods
+    assert {name.removesuffix("_by_vectors") for name in found} <= methods
 
 
 def test_modules_of_kernels_that_are_loaded_by_name_exist() -> None:
