@@ -233,7 +233,6 @@ class ModuleMeta(ABCMeta):
     """
 
     _reserved: frozenset[str]
-    _instead_of_forward = "write one to compute the result"  # where a class has none, and is called
     _explained: frozenset[str]
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **keywords: Any) -> None:
@@ -283,6 +282,7 @@ class ModuleBase(TreeNode, Subscriptable, Generic[B], metaclass=ModuleMeta):
 
     _reserved = frozenset[str]()
     """The names that no field may have, since every module or the layer that a class inherits from has them."""
+    _instead_of_forward = "write one to compute the result"  # where a class has none, and is called
     _explained = frozenset[str]()
     """The methods that subclasses write and users call, so that their errors are `explained`, as overridden ones'."""
 

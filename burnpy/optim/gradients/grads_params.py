@@ -305,16 +305,13 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
         """Add gradients by parameter; those in only one operand are kept. Updates of buffers are added too.
 
         Raises:
-            KindError: ``other`` is not `GradientsParams`.
-            DeviceError: ``other`` is on another device.
+            KindError, DeviceError: ``other`` is not `GradientsParams`, or on another device.
             ShapeError: two gradients of one parameter have different shapes or dtypes.
         """
         return self.plus(other)
 
-    def __radd__(self, other: int) -> GradientsParams[B]:
-        """Return the gradients themselves for ``0 + grads``, with which the built-in ``sum`` begins."""
-        operand: Any = other
-        return self if operand.__class__ is int and not operand else self + operand
+    def __radd__(self, other: int) -> GradientsParams[B]:  # `sum` begins with 0
+        return self.plus(other) if other else self  # type: ignore[arg-type]  # which refuses it
 
     def plus(self, other: GradientsParams[B], weight: float = 1.0) -> GradientsParams[B]:
         """Add gradients as ``+``, those of ``other`` multiplied by a weight, which updates of buffers are not."""
@@ -325,9 +322,8 @@ class GradientsParams(Subscriptable, Mapping[str, Tensor[B]], Generic[B]):
                 "use grads.map(f), and of Gradients make such with GradientsParams.from_grads(grads, model)"
             )
         if other._device is not self._device:
-            raise DeviceError(
-                f"gradients on {self._device} and {other._device} do not add; move one with .to_device(device)"
-            )
+            both = f"{self._device} and {other._device}"
+            raise DeviceError(f"gradients on {both} do not add; move one with .to_device(device)")
         paths = {**other._paths, **self._paths}
         values = added(self._values, other._values, paths, self._device, weight)
         updates = added(self._updates, other._updates, paths, self._device)
