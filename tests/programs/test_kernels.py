@@ -383,13 +383,13 @@ def test_a_kernel_of_a_template_refuses_a_size_that_is_no_int() -> None:
 def test_instructions_that_a_loop_does_not_change_are_written_once_before_it() -> None:
     w = Loops(4, 1, 2)
     first, second = w.sizes
-    with w.loop("0", first) as i:
-        whole = w.times(first, second)
-        with w.loop("0", second) as j:
-            outer = w.plus(w.times(i, 8), whole)
-            inner = w.plus(j, outer)
-            assert w.times(first, second) == whole
-        assert w.plus(w.times(i, 8), whole) == outer
+    with w.loop(0, first) as i:
+        whole = first * second
+        with w.loop(0, second) as j:
+            outer = i * 8 + whole
+            inner = j + outer
+            assert first * second == whole
+        assert i * 8 + whole == outer
 
     def place(text: str) -> int:
         return next(k for k, line in enumerate(w.lines) if line.strip().startswith(text))
@@ -400,15 +400,38 @@ def test_instructions_that_a_loop_does_not_change_are_written_once_before_it() -
     assert place("loop2_body:") < place(f"{inner} =") < place("loop2_end:")
 
 
+def test_arithmetic_of_ints_writes_instructions() -> None:
+    w = Loops(4, 1, 2)
+    x, y = w.sizes
+    written: dict[str, Callable[[], str]] = {
+        f"add i64 {x}, {y}": lambda: x + y,
+        f"add i64 3, {x}": lambda: 3 + x,
+        f"add i64 {x}, -3": lambda: x - 3,
+        f"sub i64 {x}, {y}": lambda: x - y,
+        f"sub i64 3, {x}": lambda: 3 - x,
+        f"mul i64 {x}, 8": lambda: x * 8,
+        f"mul i64 8, {x}": lambda: 8 * x,
+        f"sdiv i64 {x}, {y}": lambda: x // y,
+        f"srem i64 {x}, 8": lambda: x % 8,
+        f"and i64 {x}, 7": lambda: x & 7,
+        f"select i1 {w.icmp('slt', x, y)}, i64 {x}, i64 0": lambda: w.chosen(w.icmp("slt", x, y), x, 0),
+    }
+    for text, write in written.items():
+        name = write()
+        assert f"  {name} = {text}" in w.lines
+    quotient, rest = divmod(x, 5)
+    assert rest == x - quotient * 5
+
+
 def test_branches_and_divisors_that_may_be_zero_keep_their_instructions() -> None:
     w = Loops(4, 1, 2)
     first, second = w.sizes
-    with w.loop("0", first):
-        quotients = [w.divided(first, second)[0] for _ in range(2)]
-        half, _ = w.divided(first, "2")
+    with w.loop(0, first):
+        quotients = [first // second for _ in range(2)]
+        half = first // 2
         with w.when(f"eq i64 {second}, 0"):
-            inside = w.plus(first, second)
-        after = w.plus(first, second)
+            inside = first + second
+        after = first + second
     places = {line.split("=")[0].strip(): k for k, line in enumerate(w.lines)}
     assert quotients[0] != quotients[1]
     assert places[half] < places["loop1_head:"] < places[quotients[0]]

@@ -20,7 +20,7 @@ from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.primitives import Shape
 from burnpy_numpy.attention import empty_like, gradients_like
 from burnpy_numpy.kernels.compiler.llvm import vector_bytes
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import INTS, Vector, bytes_of
 from burnpy_numpy.kernels.kernel import template_kernel
@@ -156,55 +156,55 @@ class HeadWriter(Loops):
 
     def at(self, pointer: str, index: str | int) -> str:
         """Return the address of a number."""
-        return self.element(pointer, str(index), self.dtype)
+        return self.element(pointer, index, self.dtype)
 
-    def begins(self, head: str) -> list[str]:
+    def begins(self, head: Int) -> list[str]:
         """Return the address of each array for a head."""
         count = len(self.arrays)
-        places = [self.number(self.places, self.plus(self.times(head, count), k)) for k in range(count)]
+        places = [self.number(self.places, head * count + k) for k in range(count)]
         return [self.at(x, place) for x, place in zip(self.arrays, places, strict=True)]
 
-    def write_tiles(self, x: str, step: str, size: str, out: str) -> None:
+    def write_tiles(self, x: str, step: str, size: Int, out: str) -> None:
         """Write the rows of keys or values as columns of tiles (size, width), with zeros beyond them. So what is read
         for a vector of scores lies together."""
         width = self.width
         zero, part = self.constant(0.0, self.dtype), min(width, target().vector // bytes_of(self.dtype))
-        tile, last = self.times(size, width), self.plus(self.keys, -1)
-        with self.loop("0", self.times(self.vectors(self.keys), width // part)) as number:
-            first = self.times(number, part)
-            whole, rest = self.divided(first, str(width))
-            place = self.at(out, self.plus(self.times(whole, tile), rest))
-            keys = [self.plus(first, k) for k in range(part)]
-            rows = [self.at(x, self.times(self.smaller(key, last), step)) for key in keys]
+        tile, last = size * width, self.keys - 1
+        with self.loop(0, self.vectors(self.keys) * (width // part)) as number:
+            first = number * part
+            whole, rest = divmod(first, width)
+            place = self.at(out, whole * tile + rest)
+            keys = [first + k for k in range(part)]
+            rows = [self.at(x, self.smaller(key, last) * step) for key in keys]
             with self.of_width(part):
                 inside = [self.splat(self.icmp("sle", key, last), "bool") for key in keys]
-                with self.loop("0", self.quotient(size, part)) as v:
-                    column = self.times(v, part)
+                with self.loop(0, size // part) as v:
+                    column = v * part
                     parts = [self.load_at(row, column, self.dtype) for row in rows]
                     parts = [self.select(some, each, zero) for some, each in zip(inside, parts, strict=True)]
                     for k, numbers in enumerate(self.transposed(parts)):
-                        self.store_at(numbers, place, self.times(self.plus(column, k), width))
+                        self.store_at(numbers, place, (column + k) * width)
 
-    def scores(self, rows: list[str], tiles: str, number: str, size: str) -> list[Vector]:
+    def scores(self, rows: list[str], tiles: str, number: Int, size: Int) -> list[Vector]:
         """Return the products of rows and a vector of keys or values, whose tiles are given."""
-        tile = self.at(tiles, self.times(number, self.times(size, self.width)))
-        return self.products(rows, 1, tile, self.width, "0", size)
+        tile = self.at(tiles, number * (size * self.width))
+        return self.products(rows, 1, tile, self.width, 0, size)
 
-    def vectors(self, size: str) -> str:
+    def vectors(self, size: Int) -> Int:
         """Return the number of vectors in which this many numbers lie."""
         return self.ceil_div(size, self.width)
 
     def products(
-        self, left: list[str], step: str | int, right: str, row: str | int, begin: str, *ends: str
+        self, left: list[str], step: Int | int, right: str, row: Int | int, begin: Int | int, *ends: Int
     ) -> list[Vector]:
         """Return the sums of the products of numbers of several rows and of vectors, one below the other. The numbers
         end at the same place, or for each row at one of its own, in rising order."""
         totals = [self.variable(self.constant(0.0, self.dtype)) for _ in left]
 
-        def add(k: str, own: tuple[str, ...]) -> None:
-            vector = self.load_at(right, self.times(k, row), self.dtype)
+        def add(k: Int, own: tuple[Int, ...]) -> None:
+            vector = self.load_at(right, k * row, self.dtype)
             for r, (total, start) in enumerate(zip(totals, left, strict=True)):
-                factor = self.load_one_at(start, self.times(k, step), self.dtype)
+                factor = self.load_one_at(start, k * step, self.dtype)
                 before = self.get(total, self.dtype)
                 after = self.fma(factor, vector, before)
                 if own:  # 0 times infinity would be NaN
@@ -218,20 +218,20 @@ class HeadWriter(Loops):
                 add(k, ends)
         return [self.get(total, self.dtype) for total in totals]
 
-    def reach(self, query: str) -> str:
+    def reach(self, query: Int) -> Int:
         """Return the number of keys up to the last one that a query attends to."""
-        reach = self.smaller(self.keys, self.plus(self.plus(self.offset, query), 1))
-        return self.larger(reach, "0")
+        reach = self.smaller(self.keys, self.offset + query + 1)
+        return self.larger(reach, 0)
 
-    def limited(self, scores: Vector, head: str, query: str, column: str) -> Vector:
+    def limited(self, scores: Vector, head: Int, query: Int, column: Int) -> Vector:
         """Return the scores of a query times the factor, minus infinity for keys that it does not attend to."""
-        number = self.minus(self.reach(query), column)
+        number: str = self.reach(query) - column
         if self.ints == "int32":
             number = self.assign(f"trunc i64 {number} to i32")
         limit, kind = self.splat(number, self.ints), self.type(self.ints)
         allowed = Vector(self.assign(f"icmp slt {kind} {self.counts.text}, {limit.text}"), "bool")
         if self.masked:
-            place = self.plus(self.plus(self.number(self.mask_places, head), self.times(query, self.mask_row)), column)
+            place = self.number(self.mask_places, head) + query * self.mask_row + column
             read = self.load_at(self.mask, place, "bool")
             allowed = self.binary("and", allowed, read)
         return self.select(allowed, self.mul(scores, self.scale), self.constant(-math.inf, self.dtype))
@@ -254,11 +254,11 @@ def rows_at_once(width: int) -> int:
     return min(width, 2 * ROWS if target().registers >= 32 else ROWS)
 
 
-def rounds_of(w: Loops, count: str) -> list[tuple[int, str, str]]:
+def rounds_of(w: Loops, count: Int) -> list[tuple[int, Int | int, Int]]:
     """Return the number of rows that are computed at once, and the first and the end of such rounds, of ``count``."""
     rows = rows_at_once(w.width)
-    whole = w.quotient(count, rows)
-    return [(rows, "0", whole), (1, w.times(whole, rows), count)]
+    whole = count // rows
+    return [(rows, 0, whole), (1, whole * rows, count)]
 
 
 def attention(dtype: str, width: int, masked: bool) -> str:
@@ -266,35 +266,35 @@ def attention(dtype: str, width: int, masked: bool) -> str:
     Scratch memory has ``key size`` rows, and `rows_at_once`."""
     w = HeadWriter(dtype, width, 4, masked)
     _, k_row, v_row, out_row = w.steps
-    weights = w.at(w.scratch, w.times(w.key_size, w.line))
-    with w.loop("%begin", "%end") as head:
+    weights = w.at(w.scratch, w.key_size * w.line)
+    with w.loop(w.begin, w.end) as head:
         q, k, v, out = w.begins(head)
         w.write_tiles(k, k_row, w.key_size, w.scratch)
         for rows, first, end in rounds_of(w, w.queries):
             with w.loop(first, end) as number:
-                queries = [w.plus(w.times(number, rows), r) for r in range(rows)]
-                kept = [w.at(weights, w.times(w.line, r)) for r in range(rows)]
+                queries = [number * rows + r for r in range(rows)]
+                kept = [w.at(weights, w.line * r) for r in range(rows)]
                 shifts, divisors = _write_weights(w, head, q, queries, kept)
                 logs = w.add(w.function_of("log", w.first_elements(divisors)), w.first_elements(shifts))
                 mask = f"<{', '.join(f'i1 {int(k < rows)}' for k in range(width))}>"
-                w.store(logs, w.at(w.totals, w.plus(w.times(head, w.queries), queries[0])), mask)
-                with w.loop("0", w.vectors(w.value_size)) as c:
-                    column = w.times(c, width)
-                    parts = w.products(kept, 1, w.at(v, column), v_row, "0", *map(w.reach, queries))
+                w.store(logs, w.at(w.totals, head * w.queries + queries[0]), mask)
+                with w.loop(0, w.vectors(w.value_size)) as c:
+                    column = c * width
+                    parts = w.products(kept, 1, w.at(v, column), v_row, 0, *map(w.reach, queries))
                     for t, part, divisor in zip(queries, parts, divisors, strict=True):
-                        w.store_at(w.div(part, divisor), out, w.plus(w.times(t, out_row), column))
+                        w.store_at(w.div(part, divisor), out, t * out_row + column)
     return w.function()
 
 
 def _write_weights(
-    w: HeadWriter, head: str, q: str, queries: list[str], kept: list[str]
+    w: HeadWriter, head: Int, q: str, queries: list[Int], kept: list[str]
 ) -> tuple[list[Vector], list[Vector]]:
     """Write exp(score - largest) of some queries to memory; return what was subtracted from each query's, and sums."""
-    dtype, lines = w.dtype, [w.at(q, w.times(t, w.steps[0])) for t in queries]
+    dtype, lines = w.dtype, [w.at(q, t * w.steps[0]) for t in queries]
     keys = w.reach(queries[-1])
     largest = [w.variable(w.constant(-math.inf, dtype)) for _ in queries]
-    with w.loop("0", w.vectors(keys)) as c:
-        column = w.times(c, w.width)
+    with w.loop(0, w.vectors(keys)) as c:
+        column = c * w.width
         scores = w.scores(lines, w.scratch, c, w.key_size)
         for t, x, top, line in zip(queries, scores, largest, kept, strict=True):
             limited = w.limited(x, head, t, column)
@@ -304,9 +304,9 @@ def _write_weights(
     infinity, zero = w.constant(math.inf, dtype), w.constant(0.0, dtype)
     shifts = [w.select(w.compare("olt", w.call("fabs", x), infinity), x, zero) for x in tops]
     sums = [w.variable(zero) for _ in queries]
-    with w.loop("0", w.vectors(keys)) as c:
+    with w.loop(0, w.vectors(keys)) as c:
         for shift, total, line in zip(shifts, sums, kept, strict=True):
-            place = w.at(line, w.times(c, w.width))
+            place = w.at(line, c * w.width)
             x = w.function_of("exp", w.sub(w.load(place, dtype), shift))
             w.set(total, w.add(w.get(total, dtype), x))
             w.store(x, place)
@@ -347,80 +347,80 @@ def attention_backward(dtype: str, width: int, masked: bool) -> str:
     """
     w = HeadWriter(dtype, width, 7, masked)
     q_row, k_row, v_row, grad_row, *_ = w.steps
-    values = w.at(w.scratch, w.times(w.key_size, w.line))
-    weights = w.at(values, w.times(w.value_size, w.line))
-    grad_scores = w.at(weights, w.times(w.block, w.line))
-    with w.loop("%begin", "%end") as head:
+    values = w.at(w.scratch, w.key_size * w.line)
+    weights = w.at(values, w.value_size * w.line)
+    grad_scores = w.at(weights, w.block * w.line)
+    with w.loop(w.begin, w.end) as head:
         q, k, v, grad, grad_q, grad_k, grad_v = w.begins(head)
         w.write_tiles(k, k_row, w.key_size, w.scratch)
         w.write_tiles(v, v_row, w.value_size, values)
         rounds = w.ceil_div(w.queries, w.block)
-        with w.loop("0", rounds) as number:
-            base = w.times(number, w.block)
-            count = w.smaller(w.minus(w.queries, base), w.block)
-            block = weights, grad_scores, w.at(grad, w.times(base, grad_row)), w.at(q, w.times(base, q_row))
+        with w.loop(0, rounds) as number:
+            base = number * w.block
+            count = w.smaller(w.queries - base, w.block)
+            block = weights, grad_scores, w.at(grad, base * grad_row), w.at(q, base * q_row)
             for rows, first, end in rounds_of(w, count):
                 with w.loop(first, end) as part:
-                    queries = [w.plus(w.times(part, rows), r) for r in range(rows)]
+                    queries = [part * rows + r for r in range(rows)]
                     _gradient_of_scores(w, head, base, queries, block)
                     _gradient_of_queries(w, base, queries, (grad_scores, k, grad_q))
             for rows, first, end in rounds_of(w, w.keys):
                 with w.loop(first, end) as part:
-                    keys = [w.plus(w.times(part, rows), r) for r in range(rows)]
+                    keys = [part * rows + r for r in range(rows)]
                     _gradients_of_values_and_keys(w, base, count, keys, (*block, grad_v, grad_k))
     return w.function()
 
 
-def _gradient_of_queries(w: HeadWriter, base: str, queries: list[str], arrays: tuple[str, ...]) -> None:
+def _gradient_of_queries(w: HeadWriter, base: Int, queries: list[Int], arrays: tuple[str, ...]) -> None:
     """Write the products of the gradients of the queries' scores and the keys, times the factor of the scores."""
     grad_scores, k, grad_q = arrays
-    ends = [w.reach(w.plus(base, t)) for t in queries]
-    kept = [w.at(grad_scores, w.times(t, w.line)) for t in queries]
-    with w.loop("0", w.vectors(w.key_size)) as c:
-        column = w.times(c, w.width)
-        sums = w.products(kept, 1, w.at(k, column), w.steps[1], "0", *ends)
+    ends = [w.reach(base + t) for t in queries]
+    kept = [w.at(grad_scores, t * w.line) for t in queries]
+    with w.loop(0, w.vectors(w.key_size)) as c:
+        column = c * w.width
+        sums = w.products(kept, 1, w.at(k, column), w.steps[1], 0, *ends)
         for t, x in zip(queries, sums, strict=True):
-            place = w.plus(w.times(w.plus(base, t), w.steps[4]), column)
+            place = (base + t) * w.steps[4] + column
             w.store_at(w.mul(x, w.scale), grad_q, place)
 
 
 def _gradients_of_values_and_keys(
-    w: HeadWriter, base: str, count: str, keys: list[str], arrays: tuple[str, ...]
+    w: HeadWriter, base: Int, count: Int, keys: list[Int], arrays: tuple[str, ...]
 ) -> None:
     """Add the products of the scratch memory of ``count`` queries from ``base`` on, and of their gradient and q."""
     weights, grad_scores, grads, lines, grad_v, grad_k = arrays
-    begins = w.splat(w.icmp("eq", base, "0"), "bool")  # the memory has no sums yet
-    begin = w.minus(w.minus(keys[0], w.offset), base)  # the first query that attends to the first key
-    begin = w.larger(begin, "0")
+    begins = w.splat(w.icmp("eq", base, 0), "bool")  # the memory has no sums yet
+    begin = keys[0] - w.offset - base  # the first query that attends to the first key
+    begin = w.larger(begin, 0)
     for left, right, row, out, out_row, size in (
         (weights, grads, w.steps[3], grad_v, w.steps[6], w.value_size),
         (grad_scores, lines, w.steps[0], grad_k, w.steps[5], w.key_size),
     ):
         factors = [w.at(left, key) for key in keys]
-        with w.loop("0", w.vectors(size)) as c:
-            column = w.times(c, w.width)
+        with w.loop(0, w.vectors(size)) as c:
+            column = c * w.width
             sums = w.products(factors, w.line, w.at(right, column), row, begin, count)
             for key, x in zip(keys, sums, strict=True):
-                place = w.at(out, w.plus(w.times(key, out_row), column))
+                place = w.at(out, key * out_row + column)
                 x = w.mul(x, w.scale) if left is grad_scores else x
                 before = w.select(begins, w.constant(0.0, w.dtype), w.load(place, w.dtype))
                 w.store(w.add(before, x), place)
 
 
-def _gradient_of_scores(w: HeadWriter, head: str, base: str, queries: list[str], arrays: tuple[str, ...]) -> None:
+def _gradient_of_scores(w: HeadWriter, head: Int, base: Int, queries: list[Int], arrays: tuple[str, ...]) -> None:
     """Write the weights of some queries, and the gradients of their scores, to scratch memory. The queries are counted
     from ``base``. The arrays are the scratch memory, and the gradient and q from ``base`` on."""
     dtype, (weights, grad_scores, grads, lines) = w.dtype, arrays
     q_row, grad_row = w.steps[0], w.steps[3]
-    values = w.at(w.scratch, w.times(w.key_size, w.line))
-    every = [w.plus(base, t) for t in queries]
-    logs = [w.load_one_at(w.totals, w.plus(w.times(head, w.queries), t), dtype) for t in every]
-    left = [w.at(lines, w.times(t, q_row)) for t in queries], [w.at(grads, w.times(t, grad_row)) for t in queries]
-    kept = [(w.at(weights, w.times(t, w.line)), w.at(grad_scores, w.times(t, w.line))) for t in queries]
+    values = w.at(w.scratch, w.key_size * w.line)
+    every = [base + t for t in queries]
+    logs = [w.load_one_at(w.totals, head * w.queries + t, dtype) for t in every]
+    left = [w.at(lines, t * q_row) for t in queries], [w.at(grads, t * grad_row) for t in queries]
+    kept = [(w.at(weights, t * w.line), w.at(grad_scores, t * w.line)) for t in queries]
     sums, levels = ([w.variable(w.constant(0.0, dtype)) for _ in queries] for _ in range(2))
     vectors = w.vectors(w.reach(every[-1]))
-    with w.loop("0", vectors) as c:
-        column = w.times(c, w.width)
+    with w.loop(0, vectors) as c:
+        column = c * w.width
         scores = w.scores(left[0], w.scratch, c, w.key_size)
         for t, log, x, total, (line, _) in zip(every, logs, scores, sums, kept, strict=True):
             weight = w.function_of("exp", w.sub(w.limited(x, head, t, column), log))
@@ -433,8 +433,8 @@ def _gradient_of_scores(w: HeadWriter, head: str, base: str, queries: list[str],
     divisors = [w.nonzero(w.total(w.get(total, dtype))) for total in sums]
     means = [w.div(w.total(w.get(level, dtype)), divisor) for level, divisor in zip(levels, divisors, strict=True)]
     factors = [w.div(w.constant(1.0, dtype), divisor) for divisor in divisors]
-    with w.loop("0", vectors) as c:
-        column = w.times(c, w.width)
+    with w.loop(0, vectors) as c:
+        column = c * w.width
         for mean, factor, places in zip(means, factors, kept, strict=True):
             line, other = (w.at(place, column) for place in places)
             weight = w.mul(w.load(line, dtype), factor)

@@ -110,15 +110,15 @@ def transposed_matrices(dtype: str, width: int) -> str:
     w = Loops(width, 4, 4)
     x, out, columns, rows = w.table
     n, m, down, across = w.sizes
-    with w.loop("%begin", "%end") as b:
-        start = w.times(b, w.times(n, m))
-        with w.loop("0", down) as i, w.loop("0", across) as j:
+    with w.loop(w.begin, w.end) as b:
+        start = b * (n * m)
+        with w.loop(0, down) as i, w.loop(0, across) as j:
             row, column = w.number(rows, i), w.number(columns, j)
-            source = w.plus(start, w.plus(w.times(row, m), column))
-            target = w.plus(start, w.plus(w.times(column, n), row))
-            lines = [w.element(x, w.times(m, k), dtype) for k in range(width)]
+            source = start + (row * m + column)
+            target = start + (column * n + row)
+            lines = [w.element(x, m * k, dtype) for k in range(width)]
             for k, line in enumerate(w.load_tile(lines, source, dtype)):
-                w.store_at(line, out, w.plus(target, w.times(n, k)))
+                w.store_at(line, out, target + n * k)
     return w.function()
 
 
@@ -177,18 +177,18 @@ def _write_pairs(
     the sums."""
     x, y, out, firsts, starts, *_ = w.table
     tiles, n, m, k, vectors = w.sizes
-    with w.loop("%begin", "%end") as tile:
-        member = w.quotient(tile, tiles)
-        first = w.plus(w.times(member, n), w.number(firsts, w.remainder(tile, tiles)))
-        matrix = w.element(y, w.times(member, w.times(k, m)), dtype)
-        numbers = [w.plus(first, i) for i in range(count)]
-        rows = [w.element(x, w.times(number, k), dtype) for number in numbers]
-        with w.loop("0", vectors) as v:
+    with w.loop(w.begin, w.end) as tile:
+        member = tile // tiles
+        first = member * n + w.number(firsts, tile % tiles)
+        matrix = w.element(y, member * (k * m), dtype)
+        numbers = [first + i for i in range(count)]
+        rows = [w.element(x, number * k, dtype) for number in numbers]
+        with w.loop(0, vectors) as v:
             start = w.number(starts, v)
-            places = [w.plus(w.times(number, m), start) for number in numbers]
+            places = [number * m + start for number in numbers]
             totals = [w.variable(w.constant(0.0, dtype)) for _ in rows]
-            with w.loop("0", k) as c:
-                column = w.load_at(matrix, w.plus(w.times(c, m), start), dtype)
+            with w.loop(0, k) as c:
+                column = w.load_at(matrix, c * m + start, dtype)
                 for row, place, total in zip(rows, places, totals, strict=True):
                     difference = w.sub(w.load_one_at(row, c, dtype), column)
                     w.set(total, added(w.get(total, dtype), difference, place))
@@ -213,20 +213,20 @@ def weighted_differences(dtype: str, p: float, width: int, count: int) -> str:
     zero = w.constant(0.0, dtype)
     x, y, weights, out, firsts, starts, distances = w.table
     tiles, n, m, k, vectors = w.sizes
-    with w.loop("%begin", "%end") as tile:
-        member = w.quotient(tile, tiles)
-        first = w.plus(w.times(member, n), w.number(firsts, w.remainder(tile, tiles)))
-        others = w.element(y, w.times(member, w.times(k, m)), dtype)
-        rows = [w.plus(first, i) for i in range(count)]
-        with w.loop("0", vectors) as v:
+    with w.loop(w.begin, w.end) as tile:
+        member = tile // tiles
+        first = member * n + w.number(firsts, tile % tiles)
+        others = w.element(y, member * (k * m), dtype)
+        rows = [first + i for i in range(count)]
+        with w.loop(0, vectors) as v:
             start = w.number(starts, v)
-            places = [w.plus(w.times(row, k), start) for row in rows]
+            places = [row * k + start for row in rows]
             mine = [w.load_at(x, place, dtype) for place in places]
             totals = [w.variable(zero) for _ in rows]
-            with w.loop("0", m) as j:
-                other = w.load_at(others, w.plus(w.times(j, k), start), dtype)
+            with w.loop(0, m) as j:
+                other = w.load_at(others, j * k + start, dtype)
                 for row, own, total in zip(rows, mine, totals, strict=True):
-                    pair = w.plus(w.times(row, m), j)
+                    pair = row * m + j
                     difference = w.sub(own, other)
                     weight = w.load_one_at(weights, pair, dtype)
                     factor = difference if p == 2 else applied(w, "sign", [difference], dtype)

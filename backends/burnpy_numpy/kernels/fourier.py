@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from burnpy.backend.dtypes import float32, float64
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
@@ -94,33 +94,33 @@ def frame_spectra(dtype: str, width: int, size: int) -> str:
     """
     w = _Spectra(dtype, width)
     x, out, window, turns, source = w.table
-    goal = w.element(source, str((size + 2) * width), dtype)
+    goal = w.element(source, (size + 2) * width, dtype)
     count, step = w.sizes
-    half, final = size // 2, w.minus(count, str(width))
-    with w.loop("%begin", "%end") as block:
-        first = w.smaller(w.times(block, width), final)  # the last vector may have frames of the one before
-        frames = [w.plus(first, k) for k in range(width)]
-        lines = w.lanes(x, [w.times(frame, step) for frame in frames], dtype)
-        with w.loop("0", str(-(-size // width))) as tile:
-            start = w.smaller(w.times(tile, width), str(size - width))
+    half, final = size // 2, count - width
+    with w.loop(w.begin, w.end) as block:
+        first = w.smaller(block * width, final)  # the last vector may have frames of the one before
+        frames = [first + k for k in range(width)]
+        lines = w.lanes(x, [frame * step for frame in frames], dtype)
+        with w.loop(0, -(-size // width)) as tile:
+            start = w.smaller(tile * width, size - width)
             weights = w.load_at(window, start, dtype)
             samples = [w.mul(w.load_at(line, start, dtype), weights) for line in lines]
             for k, sample in enumerate(w.transposed(samples)):
-                w.store_at(sample, source, w.times(w.plus(start, k), width))
+                w.store_at(sample, source, (start + k) * width)
         left, stride, place = half, 1, 0
         now, then = source, goal
         for factor in _factors(half) or []:
-            w.one_pass(now, then, w.element(turns, str(2 * place), dtype), factor, left, stride)
+            w.one_pass(now, then, w.element(turns, 2 * place, dtype), factor, left, stride)
             now, then = then, now
             place += left // factor * (factor - 1)
             left, stride = left // factor, stride * factor
-        w.unpack(now, then, w.element(turns, str(2 * place), dtype), half)
-        rows = w.lanes(out, [w.times(frame, 2 * (half + 1)) for frame in frames], dtype)
-        with w.loop("0", str(-(-(half + 1) // width))) as tile:
-            start = w.smaller(w.times(tile, width), str(half + 1 - width))
-            values = [w.complex_at(then, w.plus(start, k)) for k in range(width)]
+        w.unpack(now, then, w.element(turns, 2 * place, dtype), half)
+        rows = w.lanes(out, [frame * (2 * (half + 1)) for frame in frames], dtype)
+        with w.loop(0, -(-(half + 1) // width)) as tile:
+            start = w.smaller(tile * width, half + 1 - width)
+            values = [w.complex_at(then, start + k) for k in range(width)]
             for real, imag, row in zip(*map(w.transposed, zip(*values, strict=True)), rows, strict=True):
-                at = w.element(row, w.times(start, 2), dtype)
+                at = w.element(row, start * 2, dtype)
                 w.store_pairs(real, imag, at)
     return w.function()
 
@@ -132,39 +132,39 @@ class _Spectra(Loops):
         super().__init__(width, 5, 2)
         self.dtype = dtype
 
-    def complex_at(self, buffer: str, index: str) -> Complex:
+    def complex_at(self, buffer: str, index: Int | int) -> Complex:
         """Load a vector of complex numbers."""
-        at = self.element(buffer, self.times(index, 2 * self.width), self.dtype)
-        return self.load(at, self.dtype), self.load_at(at, str(self.width), self.dtype)
+        at = self.element(buffer, index * (2 * self.width), self.dtype)
+        return self.load(at, self.dtype), self.load_at(at, self.width, self.dtype)
 
-    def set_complex(self, z: Complex, buffer: str, index: str) -> None:
+    def set_complex(self, z: Complex, buffer: str, index: Int | int) -> None:
         """Store a vector of complex numbers."""
-        at = self.element(buffer, self.times(index, 2 * self.width), self.dtype)
+        at = self.element(buffer, index * (2 * self.width), self.dtype)
         self.store(z[0], at)
-        self.store_at(z[1], at, str(self.width))
+        self.store_at(z[1], at, self.width)
 
     def store_pairs(self, real: Vector, imag: Vector, at: str) -> None:
         """Store real and imaginary parts in turns."""
         self.store(self.merged(real, imag, 0), at)
-        self.store_at(self.merged(real, imag, self.width // 2), at, str(self.width))
+        self.store_at(self.merged(real, imag, self.width // 2), at, self.width)
 
-    def turn(self, table: str, index: str) -> Complex:
+    def turn(self, table: str, index: Int | int) -> Complex:
         """Load one complex number, for all elements of a vector."""
-        at = self.element(table, self.times(index, 2), self.dtype)
-        return self.load_one(at, self.dtype), self.load_one_at(at, "1", self.dtype)
+        at = self.element(table, index * 2, self.dtype)
+        return self.load_one(at, self.dtype), self.load_one_at(at, 1, self.dtype)
 
     def one_pass(self, source: str, goal: str, turns: str, factor: int, size: int, stride: int) -> None:
         """Write a pass of the transforms of ``size`` elements that lie ``stride`` apart."""
         rest = size // factor
-        with self.loop("0", str(rest)) as p:
-            factors = [self.turn(turns, self.plus(self.times(p, factor - 1), k)) for k in range(factor - 1)]
-            with self.loop("0", str(stride)) as q:
-                start = self.plus(q, self.times(p, stride))
-                values = [self.complex_at(source, self.plus(start, k * rest * stride)) for k in range(factor)]
-                target = self.plus(q, self.times(p, stride * factor))
+        with self.loop(0, rest) as p:
+            factors = [self.turn(turns, p * (factor - 1) + k) for k in range(factor - 1)]
+            with self.loop(0, stride) as q:
+                start = q + p * stride
+                values = [self.complex_at(source, start + k * rest * stride) for k in range(factor)]
+                target = q + p * (stride * factor)
                 for k, z in enumerate(self.transform(values)):
                     turned = z if k == 0 or rest == 1 else self.complex_product(z, factors[k - 1])
-                    self.set_complex(turned, goal, self.plus(target, k * stride))
+                    self.set_complex(turned, goal, target + k * stride)
 
     def transform(self, values: list[Complex]) -> list[Complex]:
         """Transform a few complex numbers: the even and the odd ones on their own, or all by the formula."""
@@ -232,15 +232,15 @@ class _Spectra(Loops):
 
     def unpack(self, source: str, goal: str, turns: str, half: int) -> None:
         """Write twice the spectrum of real numbers from the one of their even and odd ones as complex numbers."""
-        real, imag = self.complex_at(source, "0")
+        real, imag = self.complex_at(source, 0)
         zero, two = self.constant(0.0, self.dtype), self.constant(2.0, self.dtype)
-        self.set_complex((self.mul(self.add(real, imag), two), zero), goal, "0")
-        self.set_complex((self.mul(self.sub(real, imag), two), zero), goal, str(half))
-        with self.loop("1", str(half // 2 + 1)) as k:
-            opposite = self.minus(str(half), k)
+        self.set_complex((self.mul(self.add(real, imag), two), zero), goal, 0)
+        self.set_complex((self.mul(self.sub(real, imag), two), zero), goal, half)
+        with self.loop(1, half // 2 + 1) as k:
+            opposite = half - k
             (a, b), (c, d) = self.complex_at(source, k), self.complex_at(source, opposite)
             even = self.add(a, c), self.sub(b, d)
-            odd = self.complex_product((self.add(b, d), self.sub(c, a)), self.turn(turns, self.minus(k, "1")))
+            odd = self.complex_product((self.add(b, d), self.sub(c, a)), self.turn(turns, k - 1))
             self.set_complex(self.complex_sum(even, odd), goal, k)
             real, imag = self.complex_difference(even, odd)
             self.set_complex((real, self.neg(imag)), goal, opposite)

@@ -142,21 +142,21 @@ def scatter_runs(dtype: str, combine: str, width: int) -> str:
     """
     w = Loops(width, 4, 4)
     x, out, index, note = w.table
-    wrong = w.count("0")
+    wrong = w.count(0)
     size, count, inner, _ = w.sizes
-    whole = w.quotient(inner, width)
-    mask = w.below(w.remainder(inner, width))
+    whole = inner // width
+    mask = w.below(inner % width)
     tiles = w.ceil_div(inner, width)
-    with w.loop("%begin", "%end") as o:
-        here, there = w.times(w.times(o, count), inner), w.times(w.times(o, size), inner)
-        with w.loop("0", count) as j:
+    with w.loop(w.begin, w.end) as o:
+        here, there = o * count * inner, o * size * inner
+        with w.loop(0, count) as j:
             place = _in_range(w, w.number(index, j), size, wrong)
-            row, target = w.plus(here, w.times(j, inner)), w.plus(there, w.times(place, inner))
-            for first, last, where in (("0", whole, None), (whole, tiles, mask)):
+            row, target = here + j * inner, there + place * inner
+            for first, last, where in ((0, whole, None), (whole, tiles, mask)):
                 with w.loop(first, last) as t:
-                    at = w.times(t, width)
-                    _combine(w, dtype, combine, x, out, w.plus(row, at), w.plus(target, at), where)
-    w.assign(f"atomicrmw or ptr {note}, i64 {w.number(wrong, '0')} monotonic")
+                    at = t * width
+                    _combine(w, dtype, combine, x, out, row + at, target + at, where)
+    w.assign(f"atomicrmw or ptr {note}, i64 {w.number(wrong, 0)} monotonic")
     return w.function()
 
 
@@ -166,24 +166,24 @@ def _by_index(dtype: str, combine: str, nested: bool) -> str:
     w = Loops(1, 4, 4)
     x, out, index, note = w.table
     size, count, inner, far = w.sizes
-    wrong = w.count("0")
+    wrong = w.count(0)
     row = inner if nested else count
-    blocks = w.quotient(row, _CHECKED)
-    with w.loop("%begin", "%end") as o, w.loop("0", count if nested else "1") as j:
-        indices = w.plus(w.times(o, far), w.times(j, inner))
-        here, there = w.plus(w.times(w.times(o, count), inner), w.times(j, inner)), w.times(w.times(o, size), inner)
-        for first, last, step in (("0", blocks, _CHECKED), (w.times(blocks, _CHECKED), row, 1)):
+    blocks = row // _CHECKED
+    with w.loop(w.begin, w.end) as o, w.loop(0, count if nested else "1") as j:
+        indices = o * far + j * inner
+        here, there = o * count * inner + j * inner, o * size * inner
+        for first, last, step in ((0, blocks, _CHECKED), (blocks * _CHECKED, row, 1)):
             with w.loop(first, last) as t:
-                i = w.times(t, step)
-                below = _below(w, w.element(index, w.plus(indices, i), "int64"), size, step)
-                w.set_number(wrong, w.either(below, w.number(wrong, "0"), "1", "i64"))
-                with w.loop("0", w.assign(f"zext i1 {below} to i64")):
+                i = t * step
+                below = _below(w, w.element(index, indices + i, "int64"), size, step)
+                w.set_number(wrong, w.chosen(below, w.number(wrong, 0), 1))
+                with w.loop(0, w.assign(f"zext i1 {below} to i64")):
                     for k in range(step):
-                        at = w.plus(i, k)
-                        place = w.number(index, w.plus(indices, at))
-                        place = w.plus(w.times(place, inner), at) if nested else place
-                        _moved(w, dtype, combine, x, out, w.plus(here, at), w.plus(there, place))
-    w.assign(f"atomicrmw or ptr {note}, i64 {w.number(wrong, '0')} monotonic")
+                        at = i + k
+                        place = w.number(index, indices + at)
+                        place = place * inner + at if nested else place
+                        _moved(w, dtype, combine, x, out, here + at, there + place)
+    w.assign(f"atomicrmw or ptr {note}, i64 {w.number(wrong, 0)} monotonic")
     return w.function()
 
 
@@ -200,7 +200,7 @@ def _below(w: Loops, index: str, size: str, count: int) -> str:
 def _in_range(w: Loops, index: str, size: str, wrong: str) -> str:
     """Return an index, or 0 in place of one that is out of range, after setting the flag ``wrong``."""
     outside = w.icmp("uge", index, size)
-    w.set_number(wrong, w.assign(f"select i1 {outside}, i64 1, i64 {w.number(wrong, '0')}"))
+    w.set_number(wrong, w.assign(f"select i1 {outside}, i64 1, i64 {w.number(wrong, 0)}"))
     return w.assign(f"select i1 {outside}, i64 0, i64 {index}")
 
 
@@ -257,21 +257,21 @@ def sum_rows(dtype: str, width: int) -> str:
     w = Loops(width, 5, 2)
     x, out, source, target, scale = w.table
     count, inner = w.sizes
-    whole = w.quotient(inner, width)
-    mask = w.below(w.remainder(inner, width))
-    most = w.smaller(whole, "%end")
-    final = w.minus(count, "1")
-    with w.loop("0", count) as j:
-        next_row = w.times(w.number(source, w.smaller(w.plus(j, _AHEAD), final)), inner)
-        row = w.times(w.number(source, j), inner)
-        place = w.times(w.number(target, j), inner)
+    whole = inner // width
+    mask = w.below(inner % width)
+    most = w.smaller(whole, w.end)
+    final = count - 1
+    with w.loop(0, count) as j:
+        next_row = w.number(source, w.smaller(j + _AHEAD, final)) * inner
+        row = w.number(source, j) * inner
+        place = w.number(target, j) * inner
         factor = w.load_one_at(scale, j, dtype)
-        for first, last, where in (("%begin", most, None), (most, "%end", mask)):
+        for first, last, where in ((w.begin, most, None), (most, w.end, mask)):
             with w.loop(first, last) as t:
-                at = w.times(t, width)
-                w.prefetch(w.element(x, w.plus(next_row, at), dtype))
-                value = w.load(w.element(x, w.plus(row, at), dtype), dtype, where)
-                goal = w.element(out, w.plus(place, at), dtype)
+                at = t * width
+                w.prefetch(w.element(x, next_row + at, dtype))
+                value = w.load(w.element(x, row + at, dtype), dtype, where)
+                goal = w.element(out, place + at, dtype)
                 total = w.binary("fadd", w.load(goal, dtype, where), w.binary("fmul", factor, value))
                 w.store(total, goal, where)
     return w.function()

@@ -71,20 +71,20 @@ def substitution(dtype: str, upper: bool, unitriangular: bool, width: int) -> st
     w = Loops(width, 4, 3)
     a, b, out, starts = w.table
     n, columns, vectors = w.sizes
-    last = w.plus(n, -1)
-    with w.loop("%begin", "%end") as m:
-        matrix = w.element(a, w.times(m, w.times(n, n)), dtype)
-        right, solution = (w.element(p, w.times(m, w.times(n, columns)), dtype) for p in (b, out))
-        with w.loop("0", vectors) as v:
+    last = n - 1
+    with w.loop(w.begin, w.end) as m:
+        matrix = w.element(a, m * (n * n), dtype)
+        right, solution = (w.element(p, m * (n * columns), dtype) for p in (b, out))
+        with w.loop(0, vectors) as v:
             column = w.number(starts, v)
-            with w.loop("0", n) as k:
-                row = w.minus(last, k) if upper else k
-                line, place = w.element(matrix, w.times(row, n), dtype), w.plus(w.times(row, columns), column)
+            with w.loop(0, n) as k:
+                row = last - k if upper else k
+                line, place = w.element(matrix, row * n, dtype), row * columns + column
                 total = w.variable(w.load_at(right, place, dtype))
-                with w.loop("0", k) as j:
-                    known = w.minus(last, j) if upper else j
+                with w.loop(0, k) as j:
+                    known = last - j if upper else j
                     factor = w.load_one_at(line, known, dtype)
-                    at = w.element(solution, w.plus(w.times(known, columns), column), dtype)
+                    at = w.element(solution, known * columns + column, dtype)
                     w.set(total, w.sub(w.get(total, dtype), w.mul(factor, w.load(at, dtype))))
                 solved = w.get(total, dtype)
                 if not unitriangular:
@@ -100,18 +100,18 @@ def cholesky_factor(dtype: str) -> str:
     w = Loops(1, 3, 1)
     x, out, note = w.table
     (n,) = w.sizes
-    wrong = w.count("0")
-    with w.loop("%begin", "%end") as m:
-        start = w.times(m, w.times(n, n))
+    wrong = w.count(0)
+    with w.loop(w.begin, w.end) as m:
+        start = m * (n * n)
         matrix, factor = w.element(x, start, dtype), w.element(out, start, dtype)
-        with w.loop("0", n) as i:
-            row = w.times(i, n)
+        with w.loop(0, n) as i:
+            row = i * n
             line, left = w.element(matrix, row, dtype), w.element(factor, row, dtype)
             squares = w.variable(w.load_at(line, i, dtype))
-            with w.loop("0", i) as j:
-                other = w.element(factor, w.times(j, n), dtype)
+            with w.loop(0, i) as j:
+                other = w.element(factor, j * n, dtype)
                 total = w.variable(w.load_at(line, j, dtype))
-                with w.loop("0", j) as k:
+                with w.loop(0, j) as k:
                     product = w.mul(*(w.load_at(p, k, dtype) for p in (left, other)))
                     w.set(total, w.sub(w.get(total, dtype), product))
                 entry = w.div(w.get(total, dtype), w.load_at(other, j, dtype))
@@ -119,11 +119,11 @@ def cholesky_factor(dtype: str) -> str:
                 w.set(squares, w.sub(w.get(squares, dtype), w.mul(entry, entry)))
             rest = w.get(squares, dtype)
             positive = w.first(w.compare("ogt", rest, w.constant(0.0, dtype)))
-            w.set_number(wrong, w.assign(f"select i1 {positive}, i64 {w.number(wrong, '0')}, i64 1"))
+            w.set_number(wrong, w.assign(f"select i1 {positive}, i64 {w.number(wrong, 0)}, i64 1"))
             w.store_at(w.call("sqrt", rest), left, i)
-            with w.loop(w.plus(i, 1), n) as j:
+            with w.loop(i + 1, n) as j:
                 w.store_at(w.constant(0.0, dtype), left, j)
-    w.assign(f"atomicrmw or ptr {note}, i64 {w.number(wrong, '0')} monotonic")
+    w.assign(f"atomicrmw or ptr {note}, i64 {w.number(wrong, 0)} monotonic")
     return w.function()
 
 
@@ -138,36 +138,36 @@ def lu_factor(dtype: str) -> str:
     w = Loops(1, 3, 3)
     x, pivots, orders = w.table
     rows, columns, count = w.sizes
-    row = w.count("0")
-    with w.loop("%begin", "%end") as m:
-        matrix = w.element(x, w.times(m, w.times(rows, columns)), dtype)
-        chosen, order = w.element(pivots, w.times(m, count), "int64"), w.element(orders, w.times(m, rows), "int64")
-        with w.loop("0", rows) as i:
+    row = w.count(0)
+    with w.loop(w.begin, w.end) as m:
+        matrix = w.element(x, m * (rows * columns), dtype)
+        chosen, order = w.element(pivots, m * count, "int64"), w.element(orders, m * rows, "int64")
+        with w.loop(0, rows) as i:
             w.set_number(w.element(order, i, "int64"), i)
-        with w.loop("0", count) as k:
-            upper = w.element(matrix, w.times(k, columns), dtype)
+        with w.loop(0, count) as k:
+            upper = w.element(matrix, k * columns, dtype)
             most = w.variable(w.call("fabs", w.load_one_at(upper, k, dtype)))
             w.set_number(row, k)
-            with w.loop(w.plus(k, 1), rows) as i:
-                size = w.call("fabs", w.load_one_at(matrix, w.plus(w.times(i, columns), k), dtype))
+            with w.loop(k + 1, rows) as i:
+                size = w.call("fabs", w.load_one_at(matrix, i * columns + k, dtype))
                 best = w.get(most, dtype)
                 above = w.binary("and", w.compare("ugt", size, best), w.compare("ord", best, best))
                 w.set(most, w.select(above, size, best))
-                w.set_number(row, w.either(w.first(above), i, w.number(row, 0), "i64"))
+                w.set_number(row, w.chosen(w.first(above), i, w.number(row, 0)))
             other = w.number(row, 0)
-            w.set_number(w.element(chosen, k, "int64"), w.plus(other, 1))
+            w.set_number(w.element(chosen, k, "int64"), other + 1)
             _exchange(w, [w.element(order, place, "int64") for place in (k, other)], "int64")
-            lower = w.element(matrix, w.times(other, columns), dtype)
-            with w.loop("0", columns) as j:
+            lower = w.element(matrix, other * columns, dtype)
+            with w.loop(0, columns) as j:
                 _exchange(w, [w.element(line, j, dtype) for line in (upper, lower)], dtype)
             pivot = w.load_one_at(upper, k, dtype)
             zero = w.compare("oeq", pivot, w.constant(0.0, dtype))
             divisor = w.select(zero, w.constant(1.0, dtype), pivot)  # a column of zeros stays so
-            with w.loop(w.plus(k, 1), rows) as i:
-                line = w.element(matrix, w.times(i, columns), dtype)
+            with w.loop(k + 1, rows) as i:
+                line = w.element(matrix, i * columns, dtype)
                 factor = w.div(w.load_one_at(line, k, dtype), divisor)
                 w.store_one(factor, w.element(line, k, dtype))
-                with w.loop(w.plus(k, 1), columns) as j:
+                with w.loop(k + 1, columns) as j:
                     product = w.mul(factor, w.load_one_at(upper, j, dtype))
                     at = w.element(line, j, dtype)
                     w.store_one(w.sub(w.load_one(at, dtype), product), at)
@@ -203,13 +203,13 @@ def outer_products(dtype: str, width: int) -> str:
     w = Loops(width, 4, 3)
     x, y, out, starts = w.table
     m, n, vectors = w.sizes
-    with w.loop("%begin", "%end") as pair:
-        column, row = w.element(x, w.times(pair, m), dtype), w.element(y, w.times(pair, n), dtype)
-        matrix = w.element(out, w.times(pair, w.times(m, n)), dtype)
-        with w.loop("0", m) as k:
+    with w.loop(w.begin, w.end) as pair:
+        column, row = w.element(x, pair * m, dtype), w.element(y, pair * n, dtype)
+        matrix = w.element(out, pair * (m * n), dtype)
+        with w.loop(0, m) as k:
             factor = w.load_one_at(column, k, dtype)
-            line = w.element(matrix, w.times(k, n), dtype)
-            with w.loop("0", vectors) as v:
+            line = w.element(matrix, k * n, dtype)
+            with w.loop(0, vectors) as v:
                 start = w.number(starts, v)
                 product = w.mul(factor, w.load_at(row, start, dtype))
                 w.store_at(product, line, start)

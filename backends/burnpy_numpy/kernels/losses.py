@@ -44,20 +44,20 @@ def ctc_recursion(dtype: str, width: int) -> str:
     w = Loops(width, 3, 4)
     emitted, skips, kept = w.table
     time, members, states, vectors = w.sizes
-    row = w.plus(states, 2)
-    with w.loop("%begin", "%end") as n, w.loop("1", time) as t:
-        place = w.plus(w.times(t, members), n)
-        now = w.element(emitted, w.times(place, states), dtype)
-        after = w.element(kept, w.times(place, row), dtype)
-        before = w.element(kept, w.times(w.minus(place, members), row), dtype)
-        allowed = w.element(skips, w.times(n, states), dtype)
-        with w.loop("0", vectors) as v:
-            s = w.times(v, width)
-            skipped, further, stay = (w.load_at(before, w.plus(s, k), dtype) for k in range(3))
+    row = states + 2
+    with w.loop(w.begin, w.end) as n, w.loop(1, time) as t:
+        place = t * members + n
+        now = w.element(emitted, place * states, dtype)
+        after = w.element(kept, place * row, dtype)
+        before = w.element(kept, (place - members) * row, dtype)
+        allowed = w.element(skips, n * states, dtype)
+        with w.loop(0, vectors) as v:
+            s = v * width
+            skipped, further, stay = (w.load_at(before, s + k, dtype) for k in range(3))
             allows = w.compare("ogt", w.load_at(allowed, s, dtype), w.constant(0.0, dtype))
             skipped = w.select(allows, skipped, w.constant(IMPOSSIBLE, dtype))
             largest = w.extreme("maximum", w.extreme("maximum", stay, further), skipped)
             first, second, third = (w.function_of("exp", w.sub(x, largest)) for x in (stay, further, skipped))
             total = w.function_of("log", w.add(w.add(first, second), third))
-            w.store_at(w.add(total, w.add(largest, w.load_at(now, s, dtype))), after, w.plus(s, 2))
+            w.store_at(w.add(total, w.add(largest, w.load_at(now, s, dtype))), after, s + 2)
     return w.function()

@@ -141,32 +141,34 @@ class _GroupWriter(Loops):
         super().__init__(width, table, 4)
         self.dtype = dtype
         self.planes, self.size, self.step, self.weight_step = self.sizes
-        self.whole = self.quotient(self.size, width)
-        left = self.minus(self.size, self.times(self.whole, width))
+        self.whole = self.size // width
+        left = self.size - self.whole * width
         self.rest = self.below(left)
-        self.last = self.either(self.icmp("eq", left, "0"), "0", "1", "i64")
+        self.last = self.chosen(self.icmp("eq", left, 0), 0, 1)
         kind = "float" if dtype == "float32" else "double"
-        number = self.assign(f"sitofp i64 {self.times(self.planes, self.size)} to {kind}")
+        number = self.assign(f"sitofp i64 {self.planes * self.size} to {kind}")
         self.divisor = self.splat(number, dtype)
 
     @contextmanager
     def group_planes(self, group: str) -> Generator[tuple[str, str]]:
         """Write a loop over the planes of a group; gives the numbers of a plane and of its weight."""
         first, first_weight = self.number(self.table[-2], group), self.number(self.table[-1], group)
-        with self.loop("0", self.planes) as k:
-            plane = self.plus(first, self.times(k, self.step))
-            yield plane, self.plus(first_weight, self.times(k, self.weight_step))
+        with self.loop(0, self.planes) as k:
+            plane = first + k * self.step
+            yield plane, first_weight + k * self.weight_step
 
     def vectors(self, plane: str, arrays: Sequence[str], body: Callable[[str, str | None, list[Vector]], None]) -> None:
-        """Write a loop over the vectors of a plane. ``body`` is called with the position of the first element, a mask
-        for the last elements, and the vectors."""
-        start = self.times(plane, self.size)
-        for first, end, mask in (("0", self.whole, None), (self.whole, self.plus(self.whole, self.last), self.rest)):
+        """Write a loop over the vectors of a plane.
+
+        ``body`` is called with the position of the first element, a mask for the last elements, and the vectors.
+        """
+        start = plane * self.size
+        for first, end, mask in ((0, self.whole, None), (self.whole, self.whole + self.last, self.rest)):
             with self.loop(first, end) as v:
-                at = self.plus(start, self.times(v, self.width))
+                at = start + v * self.width
                 body(at, mask, [self.load(self.element(x, at, self.dtype), self.dtype, mask) for x in arrays])
 
-    def one(self, array: str, index: str) -> Vector:
+    def one(self, array: str, index: str | int) -> Vector:
         """Load one number of an array."""
         return self.load_one_at(array, index, self.dtype)
 
@@ -197,7 +199,7 @@ def group_normalization(dtype: str, width: int, eps: float, relu: bool) -> str:
     """
     w = _GroupWriter(dtype, width, 8)
     x, weight, bias, out, means, variances = w.table[:6]
-    with w.loop("%begin", "%end") as group:
+    with w.loop(w.begin, w.end) as group:
         total, squares, errors = w.zero(), w.zero(), w.zero()
         with w.group_planes(group) as (plane, _):
             part = w.zero()
@@ -250,7 +252,7 @@ def group_normalization_backward(dtype: str, width: int, eps: float, relu: bool)
         return w.select(w.compare("une", xs[2], zero), xs[0], zero), xs[1]
 
     weight, means, variances, out, grad_weight, grad_bias = w.table[2:8]
-    with w.loop("%begin", "%end") as group:
+    with w.loop(w.begin, w.end) as group:
         mean, slope = w.one(means, group), w.slope(w.one(variances, group), eps)
         along, level, errors = w.zero(), w.zero(), w.zero()
         with w.group_planes(group) as (plane, channel):

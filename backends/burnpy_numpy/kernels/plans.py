@@ -53,18 +53,18 @@ def sequence(long: bool) -> str:
     """
     w = _Calls(long)
     patches, calls, steps, moved = (w.number(w.words, k) for k in (1, 2, STEPS, MOVED))
-    places = w.element(w.words, str(HEAD), "int64")
-    records = w.element(places, w.times(patches, 2), "int64")
-    with w.loop("0", patches) as patch:
-        pair = w.element(places, w.times(patch, 2), "int64")
+    places = w.element(w.words, HEAD, "int64")
+    records = w.element(places, patches * 2, "int64")
+    with w.loop(0, patches) as patch:
+        pair = w.element(places, patch * 2, "int64")
         w.write(f"store ptr {w.pointer(w.given, w.number(pair, 1))}, ptr {w.pointer(pair, 0)}")
-    with w.loop("0", steps) as step:
-        with w.loop("0", moved) as move:
-            address = w.number(w.data(w.given, 1), w.plus(w.times(step, moved), move))
-            field = w.plus(w.times(move, STAND_IN), STAND_IN - 1)
+    with w.loop(0, steps) as step:
+        with w.loop(0, moved) as move:
+            address = w.number(w.data(w.given, 1), step * moved + move)
+            field = move * STAND_IN + (STAND_IN - 1)
             w.set_number(w.element(w.data(w.given, 2), field, "int64"), address)
-        with w.loop("0", calls) as k:
-            w.record = w.element(records, w.times(k, WORDS), "int64")
+        with w.loop(0, calls) as k:
+            w.record = w.element(records, k * WORDS, "int64")
             kind = w.number(w.record, 0)
             for number, write in _KINDS.items():
                 with w.when(f"eq i64 {kind}, {number}"):
@@ -140,7 +140,7 @@ class _Calls(Loops):
     def run_template(self) -> None:
         """Call a template's kernel, with the addresses of the data of its arrays."""
         code, objects, values, table = (self.pointer(self.record, k) for k in (1, 2, 3, 4))
-        with self.loop("0", self.number(self.record, 5)) as k:
+        with self.loop(0, self.number(self.record, 5)) as k:
             self.write(f"store ptr {self.data(objects, k)}, ptr {self.element(values, k, 'int64')}")
         self.write(f"call void {code}(ptr {values}, ptr {table}, {self.operands(6, 'i64', 'i64')})")
 
@@ -167,15 +167,15 @@ class _Calls(Loops):
         """Add up the rows of a matrix as `sum_of_rows` does."""
         objects, rows, columns = self.pointer(self.record, 2), self.number(self.record, 4), self.number(self.record, 5)
         x, out, count = self.data(objects, 0), self.data(objects, 1), self.count(rows)
-        with self.when(f"sgt i64 {rows}, 1"), self.loop("0", str(_MOST_TURNS)):
+        with self.when(f"sgt i64 {rows}, 1"), self.loop(0, _MOST_TURNS):
             left = self.number(count, 0)
-            half = self.assign(f"lshr i64 {self.plus(left, 1)}, 1")
-            above = self.times(half, columns)
-            with self.loop("0", self.times(self.minus(left, half), columns)) as at:
-                total = self.add(self.load_at(x, at, dtype), self.load_at(x, self.plus(above, at), dtype))
+            half = self.assign(f"lshr i64 {left + 1}, 1")
+            above = half * columns
+            with self.loop(0, (left - half) * columns) as at:
+                total = self.add(self.load_at(x, at, dtype), self.load_at(x, above + at, dtype))
                 self.store_at(total, x, at)
             self.set_number(count, half)
-        with self.loop("0", columns) as column:
+        with self.loop(0, columns) as column:
             self.store_at(self.load_at(x, column, dtype), out, column)
 
 
@@ -406,7 +406,7 @@ def _text(program: Program, inputs: Sequence[Place], outputs: Sequence[Place], a
     w = Loops(1, sum(arrays), 0)
     xs: list[Vector] = []
     for place, given in zip(inputs, program.inputs, strict=True):
-        xs.append(w.load_at(w.table[place.array], str(place.element), given.dtype))
+        xs.append(w.load_at(w.table[place.array], place.element, given.dtype))
     for place, x in zip(outputs, w.program(program, xs), strict=True):
-        w.store_at(x, w.table[arrays[0] + place.array], str(place.element))
+        w.store_at(x, w.table[arrays[0] + place.array], place.element)
     return w.function()

@@ -14,7 +14,7 @@ from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.operations.convolution import Pair, padded_shape
 from burnpy.backend.operations.pooling import window_shares
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_width
@@ -47,18 +47,18 @@ def max_pool_indices(dtype: str, rows: int, columns: int, padded: bool, width: i
     height, length, high, wide, down, across, above, before, row_step, column_step, vectors = w.sizes
     lanes = Vector(f"<{', '.join(f'i64 {k}' for k in range(width))}>", "int64")
     steps, none = w.binary("mul", lanes, w.splat(across, "int64")), w.constant(0, "int64")
-    final = w.minus(wide, str(width))
-    with w.loop("%begin", "%end") as plane, w.loop("0", high) as i, w.loop("0", vectors) as vector:
-        source = w.element(x, w.times(plane, w.times(height, length)), dtype)
-        j, top = w.smaller(w.times(vector, width), final), w.minus(w.times(i, down), above)
-        left = w.binary("add", steps, w.splat(w.minus(w.times(j, across), before), "int64"))
+    final = wide - width
+    with w.loop(w.begin, w.end) as plane, w.loop(0, high) as i, w.loop(0, vectors) as vector:
+        source = w.element(x, plane * (height * length), dtype)
+        j, top = w.smaller(vector * width, final), i * down - above
+        left = w.binary("add", steps, w.splat(j * across - before, "int64"))
         best, index = w.constant(-math.inf, dtype), w.constant(-1, "int64")
         for r in range(rows):
-            row = w.plus(top, w.times(row_step, r))
+            row = top + row_step * r
             row_inside = w.icmp("ult", row, height)  # negative ones are large without a sign
-            line = w.splat(w.times(w.either(row_inside, row, "0", "i64"), length), "int64")
+            line = w.splat(w.chosen(row_inside, row, 0) * length, "int64")
             for c in range(columns):
-                column = w.binary("add", left, w.splat(w.times(column_step, c), "int64"))
+                column = w.binary("add", left, w.splat(column_step * c, "int64"))
                 inside = _compared(w, "ult", column, w.splat(length, "int64"))
                 inside = w.binary("and", inside, w.splat(row_inside, "bool"))
                 place = w.binary("add", line, w.select(inside, column, none) if padded else column)
@@ -67,7 +67,7 @@ def max_pool_indices(dtype: str, rows: int, columns: int, padded: bool, width: i
                 taken = w.binary("or", larger, _compared(w, "slt", index, none))  # the first one, if it is -∞
                 taken = w.binary("and", taken, inside) if padded else taken
                 best, index = w.select(taken, value, best), w.select(taken, place, index)
-        at = w.plus(w.times(w.plus(w.times(plane, high), i), wide), j)
+        at = (plane * high + i) * wide + j
         w.store_at(index, out, at)
     return w.function()
 
@@ -272,9 +272,9 @@ pool_of = lru_cache(256)(Pool)
 class _Window(NamedTuple):
     """One window, while its part of a kernel is written."""
 
-    number: str  #: its number among those of all planes
-    in_plane: str  #: its number among those of its plane
-    elements: list[tuple[str, str]]  #: the places of its elements, and bits that say whether they are within x
+    number: Int  #: its number among those of all planes
+    in_plane: Int  #: its number among those of its plane
+    elements: list[tuple[Int, str]]  #: the places of its elements, and bits that say whether they are within x
 
 
 class _Windows(Loops):
@@ -292,35 +292,35 @@ class _Windows(Loops):
     def windows(self) -> Generator[_Window]:
         """Write loops over all windows."""
         height, width, high, wide, down, across, above, before, row_step, column_step = self.sizes
-        with self.loop("%begin", "%end") as plane, self.loop("0", high) as i:
-            first = self.times(plane, self.times(height, width))
-            rows = self._places(self.minus(self.times(i, down), above), row_step, self._rows, height)
-            lines = [(self.plus(first, self.times(row, width)), inside) for row, inside in rows]
-            row_start = self.times(i, wide)
-            plane_start = self.times(plane, self.times(high, wide))
-            with self.loop("0", wide) as j:
-                columns = self._places(self.minus(self.times(j, across), before), column_step, self._columns, width)
+        with self.loop(self.begin, self.end) as plane, self.loop(0, high) as i:
+            first = plane * (height * width)
+            rows = self._places(i * down - above, row_step, self._rows, height)
+            lines = [(first + row * width, inside) for row, inside in rows]
+            row_start = i * wide
+            plane_start = plane * (high * wide)
+            with self.loop(0, wide) as j:
+                columns = self._places(j * across - before, column_step, self._columns, width)
                 elements = [
-                    (self.plus(line, column), self.both(row_inside, inside) if self._padded else "true")
+                    (line + column, self.both(row_inside, inside) if self._padded else "true")
                     for line, row_inside in lines
                     for column, inside in columns
                 ]
-                in_plane = self.plus(row_start, j)
-                yield _Window(self.plus(plane_start, in_plane), in_plane, elements)
+                in_plane = row_start + j
+                yield _Window(plane_start + in_plane, in_plane, elements)
 
-    def _places(self, start: str, step: str, count: int, size: str) -> list[tuple[str, str]]:
+    def _places(self, start: Int, step: Int, count: int, size: Int) -> list[tuple[Int, str]]:
         """Return the rows or columns of a window, 0 for those outside x, and for each a bit that says whether it is
         inside."""
         positions = []
         for k in range(count):
-            place, inside = self.plus(start, self.times(step, k)), "true"
+            place, inside = start + step * k, "true"
             if self._padded:
                 inside = self.icmp("ult", place, size)  # negative ones are large without a sign
-                place = self.either(inside, place, "0", "i64")
+                place = self.chosen(inside, place, 0)
             positions.append((place, inside))
         return positions
 
-    def one(self, array: str, index: str) -> Vector:
+    def one(self, array: str, index: str | int) -> Vector:
         """Load one number of an array."""
         return self.load_one_at(array, index, self.dtype)
 
@@ -328,7 +328,7 @@ class _Windows(Loops):
         """Write x, or 0 where a bit is not set."""
         return self.select(self.splat(inside, "bool"), x, self.constant(0.0, self.dtype))
 
-    def add_at(self, array: str, index: str, x: Vector) -> None:
+    def add_at(self, array: str, index: str | int, x: Vector) -> None:
         """Add to one number of an array."""
         self.store_one(self.add(self.one(array, index), x), self.element(array, index, self.dtype))
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from burnpy.backend.operations.convolution import Pair
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_width
@@ -28,9 +28,9 @@ from burnpy_numpy.kernels.launch import TemplateKernel, block_width
 class _Tiles(NamedTuple):
     """Neighbouring windows, while their part of a kernel is written."""
 
-    number: str  #: the number of the first among the windows of all planes
-    in_plane: str  #: its number among those of its plane
-    lines: list[str]  #: for each row of a window, the place of its first element
+    number: Int  #: the number of the first among the windows of all planes
+    in_plane: Int  #: its number among those of its plane
+    lines: list[Int]  #: for each row of a window, the place of its first element
 
 
 class _Kernel(Loops):
@@ -47,19 +47,19 @@ class _Kernel(Loops):
     def tiles(self) -> Generator[_Tiles]:
         """Write loops over all windows. The last vector of a row may overlap with the one before."""
         height, wide_x, high, wide = self.sizes
-        vectors = self.assign(f"lshr i64 {self.plus(wide, self.width - 1)}, {self.width.bit_length() - 1}")
-        last = self.plus(wide, -self.width)
-        with self.loop("%begin", "%end") as plane, self.loop("0", high) as i:
-            first = self.times(plane, self.times(height, wide_x))
-            line = self.plus(first, self.times(self.times(i, self._rows), wide_x))
-            row = self.times(i, wide)
-            before = self.times(plane, self.times(high, wide))
-            with self.loop("0", vectors) as k:
-                j = self.smaller(self.times(k, self.width), last)
-                place = self.plus(line, self.times(j, self._columns))
-                lines = [self.plus(place, self.times(wide_x, r)) for r in range(self._rows)]
-                in_plane = self.plus(row, j)
-                yield _Tiles(self.plus(before, in_plane), in_plane, lines)
+        vectors = self.assign(f"lshr i64 {wide + (self.width - 1)}, {self.width.bit_length() - 1}")
+        last = wide - self.width
+        with self.loop(self.begin, self.end) as plane, self.loop(0, high) as i:
+            first = plane * (height * wide_x)
+            line = first + i * self._rows * wide_x
+            row = i * wide
+            before = plane * (high * wide)
+            with self.loop(0, vectors) as k:
+                j = self.smaller(k * self.width, last)
+                place = line + j * self._columns
+                lines = [place + wide_x * r for r in range(self._rows)]
+                in_plane = row + j
+                yield _Tiles(before + in_plane, in_plane, lines)
 
     def load_line(self, array: str, place: str) -> list[Vector]:
         """Load a row of each window: a vector for each column."""
@@ -261,10 +261,9 @@ class _MaxPoolBackward(Loops):
     def text(self) -> str:
         """Return the text of the module."""
         planes, some = self.sizes[6:]
-        start, stop = "%begin", "%end"
-        with self.loop(start, stop) as block:
-            last = self.smaller(self.times(self.plus(block, 1), some), planes)
-            with self.loop(self.times(block, some), last) as plane:
+        with self.loop(self.begin, self.end) as block:
+            last = self.smaller((block + 1) * some, planes)
+            with self.loop(block * some, last) as plane:
                 self._choose(block, plane)
                 self._gather(block, plane)
         return self.function()
@@ -272,57 +271,57 @@ class _MaxPoolBackward(Loops):
     def _line(self, block: str, i: str) -> str:
         """Return the place of the first window of a row of windows in the memory of a block."""
         high, _, lead, length = self.sizes[2:6]
-        return self.plus(self.times(self.plus(self.times(block, self.plus(high, 1)), i), length), lead)
+        return (block * (high + 1) + i) * length + lead
 
     def _choose(self, block: str, plane: str) -> None:
         """Store the chosen elements and the gradients of the windows of a plane."""
         height, wide_x, high, wide = self.sizes[:4]
         (rows, _), (down, across), (above, before), (step, _) = self._windows
         count = self.ceil_div(wide, self.width)
-        last = self.plus(wide, -self.width)
-        with self.loop("0", high) as i:
-            first = self.times(plane, self.times(height, wide_x))
-            places = [self.plus(self.times(i, down), r * step - above) for r in range(rows)]
+        last = wide - self.width
+        with self.loop(0, high) as i:
+            first = plane * (height * wide_x)
+            places = [i * down + (r * step - above) for r in range(rows)]
             bits = [self.icmp("ult", place, height) for place in places]  # negative ones are large
             pairs = zip(places, bits, strict=True)
-            starts = [self.plus(first, self.times(self.either(bit, place, "0", "i64"), wide_x)) for place, bit in pairs]
-            row = self.times(self.plus(self.times(plane, high), i), wide)
+            starts = [first + self.chosen(bit, place, 0) * wide_x for place, bit in pairs]
+            row = (plane * high + i) * wide
             line = self._line(block, i)
             for begin, end, masked in self._tiles(count):
                 with self.loop(begin, end) as tile:
-                    j = self.smaller(self.times(tile, self.width), last)
-                    grads, top = (self._load(array, self.plus(row, j)) for array in self.table[:2])
-                    column = self.plus(self.times(j, across), -before)
-                    self._chosen(starts, bits, column, masked, top, self.plus(line, j))
-                    self.store_at(grads, self.table[5], self.plus(line, j))
+                    j = self.smaller(tile * self.width, last)
+                    grads, top = (self._load(array, row + j) for array in self.table[:2])
+                    column = j * across - before
+                    self._chosen(starts, bits, column, masked, top, line + j)
+                    self.store_at(grads, self.table[5], line + j)
 
     def _load(self, array: str, place: str) -> Vector:
         return self.load_at(array, place, self._dtype)
 
-    def _tiles(self, count: str) -> list[tuple[str, str, bool]]:
+    def _tiles(self, count: Int) -> list[tuple[Int | int, Int, bool]]:
         """Return ranges of the vectors of a row of windows, and whether elements may be read beyond the row of x.
 
         The last vector may overlap with the one before, and is one of these.
         """
         (_, columns), (_, across), (_, before), (_, apart) = self._windows
         size = self.width * across
-        begin = self.smaller(str(-(-before // size)), count)
+        begin = self.smaller(-(-before // size), count)
         reach = (columns - 1) * apart // across * across + size
-        room = self.plus(self.sizes[1], before - reach)
-        end = self.smaller(self.quotient(self.plus(room, size), size), self.plus(count, -1))
+        room = self.sizes[1] + (before - reach)
+        end = self.smaller((room + size) // size, count - 1)
         end = self.larger(end, begin)
-        return [("0", begin, True), (begin, end, False), (end, count, True)]
+        return [(0, begin, True), (begin, end, False), (end, count, True)]
 
-    def _chosen(self, starts: list[str], bits: list[str], column: str, masked: bool, top: Vector, place: str) -> None:
+    def _chosen(self, starts: list[Int], bits: list[str], column: Int, masked: bool, top: Vector, place: str) -> None:
         """Store the numbers of the chosen elements of neighbouring windows, whose first one begins at a column."""
         (rows, columns), (_, across), _, (_, apart) = self._windows
         taps = [divmod(c * apart, across) for c in range(columns)]
         beyond = masked and self._padded
-        inside = [self._inside(self.plus(column, c * apart), across) for c in range(columns)] if beyond else []
+        inside = [self._inside(column + c * apart, across) for c in range(columns)] if beyond else []
         kind = self.type("int32")
         chosen = f"splat (i32 {_NONE})"
         for r in reversed(range(rows)):
-            loaded = {q: self._apart(starts[r], self.plus(column, q * across), masked) for q, _ in taps}
+            loaded = {q: self._apart(starts[r], column + q * across, masked) for q, _ in taps}
             for c, (shift, residue) in reversed([*enumerate(taps)]):
                 x = loaded[shift][residue]
                 fits = self.binary("or", self.compare("oge", x, top), self.compare("uno", x, x))
@@ -335,10 +334,10 @@ class _MaxPoolBackward(Loops):
         small = self.assign(f"trunc {kind} {chosen} to {self._byte}")
         self.write(f"store {self._byte} {small}, ptr {self.element(self.table[4], place, 'bool')}, align 1")
 
-    def _apart(self, row: str, column: str, masked: bool) -> list[Vector]:
+    def _apart(self, row: str, column: Int, masked: bool) -> list[Vector]:
         """Load neighbours in a row of x, as vectors of elements that lie as far apart as windows."""
         across = self._windows.stride[1]
-        columns = [self.plus(column, k * self.width) for k in range(across)]
+        columns = [column + k * self.width for k in range(across)]
         masks = [self._inside(c, 1) if masked else None for c in columns]
         source = self.element(self.table[2], row, self._dtype)
         pairs = zip(columns, masks, strict=True)
@@ -366,45 +365,41 @@ class _MaxPoolBackward(Loops):
         """Write the gradients of a plane of x: for each row and column modulo the stride other elements of windows."""
         height = self.sizes[0]
         (rows, columns), (down, _), (above, _), (step, _) = self._windows
-        groups = self.quotient(self.plus(height, above + down - 1), down)
-        with self.loop(str(above // down), groups) as t:
+        groups = (height + (above + down - 1)) // down
+        with self.loop(above // down, groups) as t:
             for m in range(down):
-                y = self.plus(self.times(t, down), m - above)
+                y = t * down + (m - above)
                 found = [(r * columns, r * step // down) for r in reversed(range(rows)) if r * step % down == m]
                 bit = self.icmp("ult", y, height)
-                with self.loop("0", self.assign(f"zext i1 {bit} to i64")):
+                with self.loop(0, self.assign(f"zext i1 {bit} to i64")):
                     lines = [(first, self._line_above(block, t, shift)) for first, shift in found]
-                    self._write_row(self.times(self.plus(self.times(plane, height), y), self.sizes[1]), lines)
+                    self._write_row((plane * height + y) * self.sizes[1], lines)
 
-    def _line_above(self, block: str, t: str, shift: int) -> str:
+    def _line_above(self, block: str, t: Int, shift: int) -> str:
         """Return the place of the first window of row t - shift; of the line after the last if there is none."""
-        high, i = self.sizes[2], self.plus(t, -shift)
-        return self._line(block, self.either(self.icmp("ult", i, high), i, high, "i64"))
+        high, i = self.sizes[2], t - shift
+        return self._line(block, self.chosen(self.icmp("ult", i, high), i, high))
 
     def _write_row(self, start: str, lines: list[tuple[int, str]]) -> None:
         """Write the gradients of a row of x, from lines of windows and the numbers of the first elements in it."""
         across, size = self._windows.stride[1], self._windows.stride[1] * self.width
         wide_x = self.sizes[1]
-        whole = self.quotient(wide_x, size)
+        whole = wide_x // size
         blocks = self.ceil_div(wide_x, size)
-        for begin, end, masked in (("0", whole, False), (whole, blocks, True)):
+        for begin, end, masked in ((0, whole, False), (whole, blocks, True)):
             with self.loop(begin, end) as k:
-                q, column = self.times(k, self.width), self.times(k, size)
+                q, column = k * self.width, k * size
                 sums = [
-                    [
-                        self._part(self.plus(line, self.plus(q, shift)), first + c)
-                        for first, line in lines
-                        for c, shift in found
-                    ]
+                    [self._part(line + (q + shift), first + c) for first, line in lines for c, shift in found]
                     for found in self._windows.shifts()
                 ]
                 totals = [reduce(self.add, parts) if parts else self.constant(0.0, self._dtype) for parts in sums]
                 for n in range(across):
                     elements = range(n * self.width, (n + 1) * self.width)
                     x = self._picked(totals, [e % across * self.width + e // across for e in elements])
-                    at = self.plus(column, n * self.width)
+                    at = column + n * self.width
                     mask = self._inside(at, 1) if masked else None
-                    self.store(x, self.element(self.table[3], self.plus(start, at), self._dtype), mask)
+                    self.store(x, self.element(self.table[3], start + at, self._dtype), mask)
 
     def _part(self, place: str, number: int) -> Vector:
         """Return the gradients of neighbouring windows that chose the element with a number; 0 for others."""

@@ -196,18 +196,18 @@ def norm_of_parts(dtype: str, what: str, width: int) -> str:
     """
     w = Loops(width, 5, 0)
     arrays, which, starts, stops, out = w.table
-    with w.loop("%begin", "%end") as part:
+    with w.loop(w.begin, w.end) as part:
         start, stop = w.number(starts, part), w.number(stops, part)
         array = w.assign(f"load ptr, ptr {w.element(arrays, w.number(which, part), 'int64')}, align 8")
         head = w.assign(f"getelementptr i8, ptr {array}, i64 {object.__basicsize__}")
         data = w.element(w.assign(f"load ptr, ptr {head}, align 8"), start, dtype)
-        size = w.minus(stop, start)
-        vectors = w.quotient(size, width)
+        size = stop - start
+        vectors = size // width
         total = w.variable(w.constant(0.0, "float64"))
-        with w.loop("0", vectors) as k:
-            _add(w, what, total, w.load_at(data, w.times(k, width), dtype))
-        whole = w.times(vectors, width)
-        mask = w.below(w.minus(size, whole))
+        with w.loop(0, vectors) as k:
+            _add(w, what, total, w.load_at(data, k * width, dtype))
+        whole = vectors * width
+        mask = w.below(size - whole)
         _add(w, what, total, w.load(w.element(data, whole, dtype), dtype, mask))
         vector = w.get(total, "float64")
         w.store_one(w.largest(vector) if what == "max" else w.total(vector), w.element(out, part, "float64"))

@@ -21,7 +21,7 @@ import numpy as np
 from burnpy.backend.operations import recurrent as steps
 from burnpy.backend.primitives import Shape
 from burnpy.backend.programs import Extent, Input, Program, trace
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import contiguous, template_kernel
@@ -219,17 +219,17 @@ class StepWriter(Loops):
 
     def sequences(self, block: str) -> list[str]:
         """Return the sequences of a block."""
-        return [self.plus(self.number(self.firsts, block), r) for r in range(self.rows)]
+        return [self.number(self.firsts, block) + r for r in range(self.rows)]
 
-    def gates_at(self, array: str, row: str, count: int, column: str) -> list[str]:
+    def gates_at(self, array: str, row: Int | int, count: int, column: Int) -> list[str]:
         """Return where the vectors of ``count`` gates of a row begin; a row is a time step of a sequence."""
-        place = self.plus(self.times(row, self.times(self.size, count)), column)
-        return [self.element(array, self.plus(place, self.times(self.size, g)), self.dtype) for g in range(count)]
+        place = row * (self.size * count) + column
+        return [self.element(array, place + self.size * g, self.dtype) for g in range(count)]
 
     def state_before(self, initial: str, states: str, sequence: str, row: str, starts: str) -> str:
         """Return where the state of a row begins; where the sequence's initial state does, if the bit is set."""
-        start = self.element(initial, self.times(sequence, self.size), self.dtype)
-        return self.either(starts, start, self.element(states, self.times(row, self.size), self.dtype))
+        start = self.element(initial, sequence * self.size, self.dtype)
+        return self.either(starts, start, self.element(states, row * self.size, self.dtype))
 
     def within_length(self, sequence: str, t: str) -> Vector:
         """Return whether a time step is within the length of a sequence, as a mask."""
@@ -239,9 +239,9 @@ class StepWriter(Loops):
         """Return the products of rows and a tile (depth, vectors · width), by row and vector."""
         dtype = self.dtype
         totals = [[self.variable(self.constant(0.0, dtype)) for _ in range(vectors)] for _ in rows]
-        with self.loop("0", depth) as k:
-            at = self.times(k, vectors * self.width)
-            right = [self.load_at(tile, self.plus(at, v * self.width), dtype) for v in range(vectors)]
+        with self.loop(0, depth) as k:
+            at = k * (vectors * self.width)
+            right = [self.load_at(tile, at + v * self.width, dtype) for v in range(vectors)]
             for row, sums in zip(rows, totals, strict=True):
                 factor = self.load_one_at(row, k, dtype)
                 for total, y in zip(sums, right, strict=True):
@@ -255,22 +255,22 @@ def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: boo
     w = StepWriter(kind, dtype, width, rows, masked, 8)
     gates, kept = GATES[kind][0], GATES[kind][1] * keeps
     x, hidden, cell, weight, _, states, cells, saved = w.arrays
-    with w.loop("0", w.length) as s:
-        t = w.plus(w.first_step, w.times(s, w.direction))
-        before, starts = w.minus(t, w.direction), w.icmp("eq", s, "0")
-        with w.loop("0", w.tiles) as c:
+    with w.loop(0, w.length) as s:
+        t = w.first_step + s * w.direction
+        before, starts = t - w.direction, w.icmp("eq", s, 0)
+        with w.loop(0, w.tiles) as c:
             column = w.number(w.columns, c)
-            tile = w.element(weight, w.times(w.times(c, w.size), gates * width), dtype)
-            with w.loop("%begin", "%end") as b:
+            tile = w.element(weight, c * w.size * (gates * width), dtype)
+            with w.loop(w.begin, w.end) as b:
                 sequences = w.sequences(b)
-                now = [w.plus(w.times(n, w.length), t) for n in sequences]
-                past = [w.plus(w.times(n, w.length), before) for n in sequences]
+                now = [n * w.length + t for n in sequences]
+                past = [n * w.length + before for n in sequences]
                 known = [w.state_before(hidden, states, n, p, starts) for n, p in zip(sequences, past, strict=True)]
                 for row in now:  # what a step reads and writes comes while the products are summed up
                     for array, count in ((x, gates), (saved, kept), (states, 1), (cells, int(kind == "lstm"))):
-                        begin = w.times(row, w.times(w.size, count))
+                        begin = row * (w.size * count)
                         for g in range(count):  # not `gates_at`: shared addresses would take registers meanwhile
-                            w.prefetch(w.element(array, w.plus(begin, w.plus(column, w.times(w.size, g))), dtype))
+                            w.prefetch(w.element(array, begin + (column + w.size * g), dtype))
                 products = w.products(known, tile, w.size, gates)
                 for n, row, p, state, parts in zip(sequences, now, past, known, products, strict=True):
                     old = [w.load_at(state, column, dtype)]
@@ -281,7 +281,7 @@ def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: boo
                     if masked:
                         inside = w.within_length(n, t)
                         new[: len(old)] = [w.select(inside, a, b) for a, b in zip(new, old, strict=False)]
-                    place = w.plus(w.times(row, w.size), column)
+                    place = row * w.size + column
                     for value, array in zip(new, (states, cells)[: len(old)], strict=False):
                         w.store_at(value, array, place)
                     for value, address in zip(new[len(old) :], w.gates_at(saved, row, kept, column), strict=False):
@@ -290,7 +290,7 @@ def recurrence_forward(kind: str, dtype: str, width: int, rows: int, masked: boo
 
 
 def _forward_step(
-    w: StepWriter, inputs: list[Vector], products: list[Vector], old: list[Vector], column: str
+    w: StepWriter, inputs: list[Vector], products: list[Vector], old: list[Vector], column: Int
 ) -> list[Vector]:
     """Return the state, the cell state for "lstm", and the gates of a step.
 
@@ -304,7 +304,7 @@ def _forward_step(
     if w.kind == "lstm":
         given = [*map(w.add, inputs, products), old[1]]
     elif w.kind == "gru":
-        bias = [w.load(address, w.dtype) for address in w.gates_at(w.arrays[4], "0", len(inputs), column)]
+        bias = [w.load(address, w.dtype) for address in w.gates_at(w.arrays[4], 0, len(inputs), column)]
         given = [*inputs, *map(w.add, products, bias), old[0]]
     else:
         given = [w.add(inputs[0], products[0])]
@@ -322,27 +322,27 @@ def recurrence_backward(kind: str, dtype: str, width: int, rows: int, vectors: i
     """
     w, gates = StepWriter(kind, dtype, width, rows, masked, 12, 1), GATES[kind][0]
     weight, grad_products, buffer_size = w.arrays[2], w.arrays[9], w.sizes[5]
-    wide = w.times(w.size, gates)
-    with w.loop("0", w.length) as s:
-        t = w.plus(w.first_step, w.times(s, w.direction))
-        after, before = w.minus(t, w.direction), w.plus(t, w.direction)
-        depth = w.either(w.icmp("eq", s, "0"), "0", wide, "i64")
-        ends = w.icmp("eq", w.plus(s, 1), w.length)
-        odd = w.assign(f"and i64 {s}, 1")
-        buffers = w.times(odd, buffer_size), w.times(w.minus("1", odd), buffer_size)
-        with w.loop("0", w.tiles) as c:
-            tile = w.element(weight, w.times(w.times(c, wide), vectors * width), dtype)
+    wide = w.size * gates
+    with w.loop(0, w.length) as s:
+        t = w.first_step + s * w.direction
+        after, before = t - w.direction, t + w.direction
+        depth = w.chosen(w.icmp("eq", s, 0), 0, wide)
+        ends = w.icmp("eq", s + 1, w.length)
+        odd = s & 1
+        buffers = odd * buffer_size, (1 - odd) * buffer_size
+        with w.loop(0, w.tiles) as c:
+            tile = w.element(weight, c * wide * (vectors * width), dtype)
             start = w.number(w.columns, c)
-            with w.loop("%begin", "%end") as b:
+            with w.loop(w.begin, w.end) as b:
                 sequences = w.sequences(b)
-                bases = [w.times(n, w.length) for n in sequences]
-                known = [w.element(grad_products, w.times(w.plus(base, after), wide), dtype) for base in bases]
+                bases = [n * w.length for n in sequences]
+                known = [w.element(grad_products, (base + after) * wide, dtype) for base in bases]
                 products = w.products(known, tile, depth, vectors)
                 for r, v in [(r, v) for r in range(rows) for v in range(vectors)]:
-                    column = w.plus(start, v * width)
-                    block_row = w.plus(w.times(w.plus(w.times(b, rows), r), w.size), column)
-                    read, written = (w.plus(buffer, block_row) for buffer in buffers)
-                    place = _Place(sequences[r], t, w.plus(bases[r], t), w.plus(bases[r], before), column, ends)
+                    column = start + v * width
+                    block_row = (b * rows + r) * w.size + column
+                    read, written = (buffer + block_row for buffer in buffers)
+                    place = _Place(sequences[r], t, bases[r] + t, bases[r] + before, column, ends)
                     _backward_step(w, products[r][v], place, read, written)
     return w.function()
 
@@ -351,10 +351,10 @@ class _Place(NamedTuple):
     """A vector of the hidden state of a sequence at a time step."""
 
     sequence: str
-    t: str  #: the time step
-    row: str  #: the time step among those of all sequences
-    row_before: str  #: the same for the time step before
-    column: str
+    t: Int  #: the time step
+    row: Int  #: the time step among those of all sequences
+    row_before: Int  #: the same for the time step before
+    column: Int
     starts: str  #: a bit: whether the sequence starts here
 
 
@@ -370,7 +370,7 @@ def _backward_step(w: StepWriter, from_next: Vector, place: _Place, read: str, w
     """
     kind, dtype = w.kind, w.dtype
     grad, grad_cells, _, hidden, cell, states, cells, saved, grad_x, grad_products, passed, passed_cell = w.arrays
-    (gates, kept), at = GATES[kind], w.plus(w.times(place.row, w.size), place.column)
+    (gates, kept), at = GATES[kind], place.row * w.size + place.column
 
     def before(initial: str, array: str) -> Vector:
         state = w.state_before(initial, array, place.sequence, place.row_before, place.starts)

@@ -18,7 +18,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.operations.convolution import Pair
 from burnpy.backend.operations.pooling import adaptive_windows
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import vector_width
 from burnpy_numpy.kernels.kernel import contiguous, template_kernel
@@ -98,22 +98,22 @@ def weighted_gather(dtype: str, lanes: int) -> str:
     w = _Rows(dtype, lanes)
     x, places, weights, out, *_ = w.table
     blocks, _, elements, taps, points, squares, _ = w.sizes
-    with w.loop("%begin", "%end") as b:
-        n, block = w.quotient(b, blocks), w.remainder(b, blocks)
+    with w.loop(w.begin, w.end) as b:
+        n, block = b // blocks, b % blocks
         rows, *_ = planes = w.channels(x, n, block, elements)
         if lanes > 1:
-            rows = w.room_at("0")
+            rows = w.room_at(0)
             w.fill(rows, planes, w.elements, w.sizes[6])
         lines = w.channels(out, n, block, points)
-        table = w.times(w.times(n, taps), points)
-        with w.loop("0", squares) as s:
+        table = n * taps * points
+        with w.loop(0, squares) as s:
             point = w.number(w.points, s)
             sums = [w.variable(w.constant(0.0, dtype)) for _ in range(lanes)]
-            with w.loop("0", taps) as t:
-                at = w.plus(w.plus(table, w.times(t, points)), point)
+            with w.loop(0, taps) as t:
+                at = table + t * points + point
                 for k, total in enumerate(sums):
-                    value = w.load(w.found(rows, places, w.plus(at, k)), dtype)
-                    weight = w.load_one_at(weights, w.plus(at, k), dtype)
+                    value = w.load(w.found(rows, places, at + k), dtype)
+                    weight = w.load_one_at(weights, at + k, dtype)
                     w.set(total, w.add(w.get(total, dtype), w.mul(value, weight)))
             w.store_tile([w.get(total, dtype) for total in sums], lines, point)
     return w.function()
@@ -126,21 +126,21 @@ def gathered_products(dtype: str, lanes: int) -> str:
     w = _Rows(dtype, lanes)
     x, places, grad, out, *_ = w.table
     blocks, channels, elements, taps, points, squares, _ = w.sizes
-    size = w.times(elements, lanes)
-    with w.loop("%begin", "%end") as n:
+    size = elements * lanes
+    with w.loop(w.begin, w.end) as n:
         if lanes > 1:
-            with w.loop("0", blocks) as block:
-                w.fill(w.room_at(w.times(block, size)), w.channels(x, n, block, elements), w.elements, w.sizes[6])
-        table = w.times(w.times(n, taps), points)
-        with w.loop("0", squares) as s, w.loop("0", taps) as t:
+            with w.loop(0, blocks) as block:
+                w.fill(w.room_at(block * size), w.channels(x, n, block, elements), w.elements, w.sizes[6])
+        table = n * taps * points
+        with w.loop(0, squares) as s, w.loop(0, taps) as t:
             point = w.number(w.points, s)
-            at = w.plus(w.plus(table, w.times(t, points)), point)
+            at = table + t * points + point
             total = w.variable(w.constant(0.0, dtype))
-            with w.loop("0", blocks) as block:
+            with w.loop(0, blocks) as block:
                 lines = w.channels(grad, n, block, points)
-                rows = w.room_at(w.times(block, size)) if lanes > 1 else w.channels(x, n, block, elements)[0]
-                values = [w.load(w.found(rows, places, w.plus(at, k)), dtype) for k in range(lanes)]
-                there = w.minus(channels, w.times(block, lanes))
+                rows = w.room_at(block * size) if lanes > 1 else w.channels(x, n, block, elements)[0]
+                values = [w.load(w.found(rows, places, at + k), dtype) for k in range(lanes)]
+                there = channels - block * lanes
                 for k, (value, line) in enumerate(zip(w.transposed(values), lines, strict=True)):
                     with w.inside(k, there if k else None):
                         factor = w.load_at(line, point, dtype)
@@ -156,17 +156,17 @@ def weighted_scatter(dtype: str, lanes: int) -> str:
     w = _Rows(dtype, lanes)
     grad, places, weights, out, *_ = w.table
     blocks, _, elements, taps, points, squares, _ = w.sizes
-    with w.loop("%begin", "%end") as b:
-        n, block = w.quotient(b, blocks), w.remainder(b, blocks)
+    with w.loop(w.begin, w.end) as b:
+        n, block = b // blocks, b % blocks
         (given, *_), (sums, *_) = lines = w.channels(grad, n, block, points), w.channels(out, n, block, elements)
         if lanes > 1:
-            given, sums = w.room_at("0"), w.room_at(w.times(points, lanes))
+            given, sums = w.room_at(0), w.room_at(points * lanes)
             w.fill(given, lines[0], w.points, squares)
-            with w.loop("0", elements) as place:
+            with w.loop(0, elements) as place:
                 w.store(w.constant(0.0, dtype), w.row(sums, place))
-        table = w.times(w.times(n, taps), points)
-        with w.loop("0", taps) as t, w.loop("0", points) as p:
-            at = w.plus(w.plus(table, w.times(t, points)), p)
+        table = n * taps * points
+        with w.loop(0, taps) as t, w.loop(0, points) as p:
+            at = table + t * points + p
             target = w.found(sums, places, at)
             factor = w.load_one_at(weights, at, dtype)
             product = w.mul(w.load(w.row(given, p), dtype), factor)
@@ -183,21 +183,23 @@ class _Rows(Loops):
         super().__init__(lanes, 7, 7)
         self.dtype = dtype
         *_, self.points, self.elements, self._nowhere = self.table
-        self._room = self.element(self._nowhere, str(lanes), dtype)
+        self._room = self.element(self._nowhere, lanes, dtype)
 
-    def channels(self, x: str, n: str, block: str, length: str) -> list[str]:
+    def channels(self, x: str, n: Int, block: Int, length: Int) -> list[str]:
         """Return the addresses of the channels of a block of a member; the last channel in place of those beyond."""
         count = self.sizes[1]
-        first, last = self.times(block, self.width), self.plus(count, -1)
-        member = self.times(n, count)
-        each = [self.plus(member, self.smaller(self.plus(first, k), last)) for k in range(self.width)]
-        return [self.element(x, self.times(channel, length), self.dtype) for channel in each]
+        first, last = block * self.width, count - 1
+        member = n * count
+        each = [member + self.smaller(first + k, last) for k in range(self.width)]
+        return [self.element(x, channel * length, self.dtype) for channel in each]
 
-    def room_at(self, start: str) -> str:
+    def room_at(self, start: Int | int) -> str:
+        """Return an address in the buffer."""
         return self.element(self._room, start, self.dtype)
 
-    def row(self, rows: str, place: str) -> str:
-        return self.element(rows, self.times(place, self.width), self.dtype)
+    def row(self, rows: str, place: Int) -> str:
+        """Return the address of a row."""
+        return self.element(rows, place * self.width, self.dtype)
 
     def found(self, rows: str, places: str, at: str) -> str:
         """Return the address of the row whose place is the number ``at`` of ``places``; of another if out of range."""
@@ -207,16 +209,16 @@ class _Rows(Loops):
 
     def fill(self, rows: str, lines: list[str], starts: str, squares: str) -> None:
         """Write loops that copy channels to rows."""
-        with self.loop("0", squares) as s:
+        with self.loop(0, squares) as s:
             start = self.number(starts, s)
             for k, row in enumerate(self.load_tile(lines, start, self.dtype)):
-                self.store(row, self.row(rows, self.plus(start, k)))
+                self.store(row, self.row(rows, start + k))
 
     def empty(self, rows: str, lines: list[str]) -> None:
         """Write loops that copy rows of elements to channels."""
-        with self.loop("0", self.sizes[6]) as s:
+        with self.loop(0, self.sizes[6]) as s:
             start = self.number(self.elements, s)
-            found = [self.load(self.row(rows, self.plus(start, k)), self.dtype) for k in range(self.width)]
+            found = [self.load(self.row(rows, start + k), self.dtype) for k in range(self.width)]
             self.store_tile(found, lines, start)
 
 
@@ -272,30 +274,30 @@ def adaptive_maxima(dtype: str, width: int) -> str:
     w = Loops(width, 9, 5)
     x, out, values, places, tops, bottoms, lefts, rights, starts = w.table
     high, wide, rows, columns, vectors = w.sizes
-    with w.loop("%begin", "%end") as plane:
-        source = w.element(x, w.times(plane, w.times(high, wide)), dtype)
-        best = w.element(values, w.times(plane, wide), dtype)
-        best_row = w.element(places, w.times(plane, wide), "int64")
-        with w.loop("0", rows) as i:
+    with w.loop(w.begin, w.end) as plane:
+        source = w.element(x, plane * (high * wide), dtype)
+        best = w.element(values, plane * wide, dtype)
+        best_row = w.element(places, plane * wide, "int64")
+        with w.loop(0, rows) as i:
             top, bottom = w.number(tops, i), w.number(bottoms, i)
-            with w.loop("0", vectors) as v:
+            with w.loop(0, vectors) as v:
                 _column_maxima(w, dtype, source, wide, top, bottom, w.number(starts, v), best, best_row)
-            target = w.plus(w.times(plane, w.times(rows, columns)), w.times(i, columns))
-            with w.of_width(1), w.loop("0", columns) as j:
+            target = plane * (rows * columns) + i * columns
+            with w.of_width(1), w.loop(0, columns) as j:
                 left = w.number(lefts, j)
                 index = _maximum(w, dtype, best, best_row, wide, left, w.number(rights, j))
-                w.set_number(w.element(out, w.plus(target, j), "int64"), index)
+                w.set_number(w.element(out, target + j, "int64"), index)
     return w.function()
 
 
 def _column_maxima(
-    w: Loops, dtype: str, source: str, wide: str, top: str, bottom: str, column: str, best: str, best_row: str
+    w: Loops, dtype: str, source: str, wide: Int, top: Int, bottom: str, column: Int, best: str, best_row: str
 ) -> None:
     """Store the maxima of neighbouring columns between two rows, and their rows."""
-    first = w.load_at(source, w.plus(w.times(top, wide), column), dtype)
+    first = w.load_at(source, top * wide + column, dtype)
     most, row = w.variable(first), w.variable(w.splat(top, "int64"))
-    with w.loop(w.plus(top, 1), bottom) as r:
-        value = w.load_at(source, w.plus(w.times(r, wide), column), dtype)
+    with w.loop(top + 1, bottom) as r:
+        value = w.load_at(source, r * wide + column, dtype)
         above = _above(w, value, w.get(most, dtype))
         w.set(row, w.select(above, w.splat(r, "int64"), w.get(row, "int64")))
         w.set(most, w.select(above, value, w.get(most, dtype)))
@@ -303,25 +305,25 @@ def _column_maxima(
     w.store_at(w.get(row, "int64"), best_row, column)
 
 
-def _maximum(w: Loops, dtype: str, best: str, best_row: str, wide: str, left: str, right: str) -> str:
+def _maximum(w: Loops, dtype: str, best: str, best_row: str, wide: str, left: Int, right: str) -> str:
     """Return the index in the plane of the maximum of several columns; among equal ones, the first row's."""
     most = w.variable(w.load_at(best, left, dtype))
     row, column = w.count(w.number(best_row, left)), w.count(left)
-    with w.loop(w.plus(left, 1), right) as c:
+    with w.loop(left + 1, right) as c:
         value, at = w.load_at(best, c, dtype), w.number(best_row, c)
         before = w.get(most, dtype)
         below = _above(w, before, value)
-        earlier = w.icmp("slt", at, w.number(row, "0"))
+        earlier = w.icmp("slt", at, w.number(row, 0))
         above = w.first(_above(w, value, before))
         level = w.assign(f"xor i1 {w.first(below)}, true")
         chosen = w.any(above, w.both(level, earlier))
-        w.set_number(row, w.assign(f"select i1 {chosen}, i64 {at}, i64 {w.number(row, '0')}"))
-        w.set_number(column, w.assign(f"select i1 {chosen}, i64 {c}, i64 {w.number(column, '0')}"))
+        w.set_number(row, w.assign(f"select i1 {chosen}, i64 {at}, i64 {w.number(row, 0)}"))
+        w.set_number(column, w.assign(f"select i1 {chosen}, i64 {c}, i64 {w.number(column, 0)}"))
         w.set(
             most,
             Vector(w.assign(f"select i1 {chosen}, {w.type(dtype)} {value.text}, {w.type(dtype)} {before.text}"), dtype),
         )
-    return w.plus(w.times(w.number(row, "0"), wide), w.number(column, "0"))
+    return w.number(row, 0) * wide + w.number(column, 0)
 
 
 def _above(w: Loops, x: Vector, y: Vector) -> Vector:

@@ -16,7 +16,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import int64
 from burnpy.backend.primitives import Dims
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_starts, block_width
@@ -124,9 +124,9 @@ def scan(dtype: str, combine: str, width: int, adjacent: bool, reverse: bool) ->
     x, out, starts, *rest = w.table
     length, step, far = w.sizes
     steps = _Steps(w, dtype, combine, reverse)
-    with w.loop("%begin", "%end") as b:
+    with w.loop(w.begin, w.end) as b:
         start = w.number(starts, b)
-        places = [start] if adjacent else [w.plus(start, w.times(far, k)) for k in range(width)]
+        places = [start] if adjacent else [start + far * k for k in range(width)]
         xs, results = w.lanes(x, places, dtype), [w.lanes(out, places, dtype)]
         others = [w.lanes(array, places, steps.kind) for array in rest]
         if combine == "recurrence":
@@ -149,25 +149,25 @@ def products_of_others(dtype: str, width: int, adjacent: bool) -> str:
     w = Loops(width, 5, 3)
     x, out, starts, factors, memory = w.table
     length, step, far = w.sizes
-    one, last = w.constant(1.0, dtype), w.plus(length, -1)
+    one, last = w.constant(1.0, dtype), length - 1
     so_far = w.variable(one)
-    with w.loop("%begin", "%end") as b:
+    with w.loop(w.begin, w.end) as b:
         start = w.number(starts, b)
-        places = [start] if adjacent else [w.plus(start, w.times(far, k)) for k in range(width)]
+        places = [start] if adjacent else [start + far * k for k in range(width)]
         xs, outs = w.lanes(x, places, dtype), w.lanes(out, places, dtype)
-        outer = w.quotient(start, w.times(length, step))
-        number = w.minus(start, w.times(outer, w.times(w.minus(length, "1"), step)))
+        outer = start // (length * step)
+        number = start - outer * ((length - 1) * step)
         factor = w.load_at(factors, number, dtype)
-        later = w.element(memory, w.times(b, w.times(length, width)), dtype)
+        later = w.element(memory, b * (length * width), dtype)
 
-        def store(k: str, x: Vector) -> tuple[Vector, ...]:
+        def store(k: Int, x: Vector) -> tuple[Vector, ...]:
             after = w.get(so_far, dtype)
-            w.store_at(after, later, w.times(w.minus(last, k), width))
+            w.store_at(after, later, (last - k) * width)
             w.set(so_far, w.mul(x, after))
             return ()
 
-        def multiply(k: str, x: Vector) -> tuple[Vector, ...]:
-            before, after = w.get(so_far, dtype), w.load_at(later, w.times(k, width), dtype)
+        def multiply(k: Int, x: Vector) -> tuple[Vector, ...]:
+            before, after = w.get(so_far, dtype), w.load_at(later, k * width, dtype)
             w.set(so_far, w.mul(before, x))
             return (w.mul(factor, w.mul(before, after)),)
 
@@ -181,8 +181,8 @@ def products_of_others(dtype: str, width: int, adjacent: bool) -> str:
 def _walk(
     w: Loops,
     dtype: str,
-    length: str,
-    step: str,
+    length: Int,
+    step: Int,
     reverse: bool,
     given: list[list[str]],
     results: list[list[str]],
@@ -201,20 +201,20 @@ def _walk(
         body: a function of the number of the step and of the elements of the arrays, which returns the results.
     """
     width = w.width
-    tiles = "0" if len(given[0]) == 1 else w.quotient(length, width)
-    if tiles != "0":
-        with w.loop("0", tiles) as t:
-            first = w.times(t, width)
-            place = w.minus(w.plus(length, -width), first) if reverse else first
+    tiles = w.int_of(0) if len(given[0]) == 1 else length // width
+    if len(given[0]) > 1:
+        with w.loop(0, tiles) as t:
+            first = t * width
+            place = length - width - first if reverse else first
             tile = [w.load_tile(lanes, place, dtype) for lanes in given]
             order = reversed(range(width)) if reverse else range(width)
-            made = [body(w.plus(first, n), *(xs[k] for xs in tile)) for n, k in enumerate(order)]
+            made = [body(first + n, *(xs[k] for xs in tile)) for n, k in enumerate(order)]
             if reverse:
                 made.reverse()
             for lanes, values in zip(results, zip(*made, strict=True), strict=True):
                 w.store_tile(list(values), lanes, place)
-    with w.loop(w.times(tiles, width), length) as k:
-        place = w.times(w.minus(w.plus(length, -1), k) if reverse else k, step)
+    with w.loop(tiles * width, length) as k:
+        place = (length - 1 - k if reverse else k) * step
         values = body(k, *(w.load_lanes(lanes, place, dtype) for lanes in given))
         for lanes, value in zip(results, values, strict=True):
             w.store_lanes(value, lanes, place)
@@ -242,16 +242,16 @@ def row_products(dtype: str, width: int) -> str:
     w = Loops(width, 2, 1)
     x, out = w.table
     (columns,) = w.sizes
-    whole = w.quotient(columns, width)
-    mask = w.below(w.remainder(columns, width))
+    whole = columns // width
+    mask = w.below(columns % width)
     one = w.constant(1.0, dtype)
-    with w.loop("%begin", "%end") as r:
-        row = w.element(x, w.times(r, columns), dtype)
+    with w.loop(w.begin, w.end) as r:
+        row = w.element(x, r * columns, dtype)
         total = w.variable(one)
-        with w.loop("0", whole) as t:
-            factor = w.load_at(row, w.times(t, width), dtype)
+        with w.loop(0, whole) as t:
+            factor = w.load_at(row, t * width, dtype)
             w.set(total, w.mul(w.get(total, dtype), factor))
-        factor = w.load(w.element(row, w.times(whole, width), dtype), dtype, mask)
+        factor = w.load(w.element(row, whole * width, dtype), dtype, mask)
         factor = w.select(Vector(mask, "bool"), factor, one)
         w.store_one(w.product(w.mul(w.get(total, dtype), factor)), w.element(out, r, dtype))
     return w.function()
@@ -298,7 +298,7 @@ class _Steps:
             now = w.add(x, so_far)
             w.set(self._so_far, w.mul(factor, now))
         else:  # the first factor is not used
-            first = w.splat(w.icmp("eq", k, "0"), "bool")
+            first = w.splat(w.icmp("eq", k, 0), "bool")
             now = w.add(x, w.select(first, self._start, w.mul(factor, so_far)))
             w.set(self._so_far, now)
         return (now if self._wide == self._dtype else w.convert("fptrunc", now, self._dtype),)

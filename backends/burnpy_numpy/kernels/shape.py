@@ -13,7 +13,7 @@ import numpy as np
 from burnpy.backend.dtypes import float32, float64
 from burnpy.backend.operations.shape import Pairs
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution.channel_blocks import Squares
 from burnpy_numpy.kernels.kernel import template_kernel
@@ -93,15 +93,15 @@ def padded_rows(dtype: str, width: int) -> str:
     w = Loops(width, 6, 7)
     x, out, sources, places, columns, starts = w.table
     rows, inner, size, wide, low, beside, vectors = w.sizes
-    with w.loop("%begin", "%end") as o, w.loop("0", rows) as r:
-        row = w.plus(w.times(o, inner), w.number(sources, r))
-        source = w.element(x, w.times(row, size), dtype)
-        target = w.element(out, w.times(w.plus(w.times(o, rows), r), wide), dtype)
+    with w.loop(w.begin, w.end) as o, w.loop(0, rows) as r:
+        row = o * inner + w.number(sources, r)
+        source = w.element(x, row * size, dtype)
+        target = w.element(out, (o * rows + r) * wide, dtype)
         middle = w.element(target, low, dtype)
-        with w.loop("0", vectors) as v:
+        with w.loop(0, vectors) as v:
             start = w.number(starts, v)
             w.store_at(w.load_at(source, start, dtype), middle, start)
-        with w.of_width(1), w.loop("0", beside) as k:
+        with w.of_width(1), w.loop(0, beside) as k:
             element = w.load_at(source, w.number(columns, k), dtype)
             w.store_at(element, target, w.number(places, k))
     return w.function()
@@ -176,24 +176,24 @@ def transposed_copy(dtype: str, width: int) -> str:
     """
     w = Squares(width, table=4, sizes=4)
     (x, out, sources, targets), (count, lines, far, row) = w.table, w.sizes
-    groups, last = w.ceil_div(lines, width), w.plus(lines, -1)
-    with w.loop("%begin", "%end") as unit:
-        matrix, group = w.divided(unit, groups)
-        first = w.times(group, width)
-        source, target = w.element(x, w.number(sources, matrix), dtype), w.plus(w.number(targets, matrix), first)
-        starts = [w.times(w.smaller(w.plus(first, k), last), far) for k in range(width)]
+    groups, last = w.ceil_div(lines, width), lines - 1
+    with w.loop(w.begin, w.end) as unit:
+        matrix, group = divmod(unit, groups)
+        first = group * width
+        source, target = w.element(x, w.number(sources, matrix), dtype), w.number(targets, matrix) + first
+        starts = [w.smaller(first + k, last) * far for k in range(width)]
 
         def copy(masked: bool) -> None:
-            kept = w.below(w.minus(lines, first)) if masked else None
+            kept = w.below(lines - first) if masked else None
             for column, left in w.squares(count):
                 mask = None if left is None else w.below(left)
-                xs = [w.load(w.element(source, w.plus(start, column), dtype), dtype, mask) for start in starts]
+                xs = [w.load(w.element(source, start + column, dtype), dtype, mask) for start in starts]
                 for k, v in enumerate(w.transposed(xs)):
                     with w.inside(k, left):
-                        place = w.plus(target, w.times(w.plus(column, k), row))
+                        place = target + (column + k) * row
                         w.store(v, w.element(out, place, dtype), kept)
 
-        w.in_two_ways(copy, [(w.plus(first, width), lines)])
+        w.in_two_ways(copy, [(first + width, lines)])
     return w.function()
 
 
@@ -225,7 +225,7 @@ def rounded(source: str, dtype: str, width: int) -> str:
         width: the number of elements of a vector.
     """
     w = Loops(width, 2, 1)
-    with w.loop("%begin", "%end") as v:
+    with w.loop(w.begin, w.end) as v:
         start = _vector_start(w, v)
         x = w.load_at(w.table[0], start, source)
         x = x if source == "float32" else w.to_odd(x)
@@ -236,12 +236,13 @@ def rounded(source: str, dtype: str, width: int) -> str:
 def widened(dtype: str, width: int) -> str:
     """Return the text of the kernel that converts floats of 16 bits to float32; see `rounded`."""
     w = Loops(width, 2, 1)
-    with w.loop("%begin", "%end") as v:
+    with w.loop(w.begin, w.end) as v:
         start = _vector_start(w, v)
         x = w.from_half(w.load_at(w.table[0], start, dtype))
         w.store_at(x, w.table[1], start)
     return w.function()
 
 
-def _vector_start(w: Loops, vector: str) -> str:
-    return w.smaller(w.times(vector, w.width), w.plus(w.sizes[0], -w.width))
+def _vector_start(w: Loops, vector: Int) -> Int:
+    """Return the first element of a vector."""
+    return w.smaller(vector * w.width, w.sizes[0] - w.width)

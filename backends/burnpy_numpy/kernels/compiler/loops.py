@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Self, SupportsIndex
 
 from burnpy.backend.programs import Program
 from burnpy_numpy.kernels.compiler.instructions import FUNCTIONS, applied, definition, in_table, number_in
@@ -21,6 +22,66 @@ _REPEATABLE = re.compile(
     r"|[su](div|rem) .*, [1-9]\d*$"
 )
 """The instructions whose result depends on their operands alone, and which never fail."""
+
+
+class Int(str):
+    """A 64-bit int of a kernel, by the name of its value: arithmetic with it writes an instruction.
+
+    The other operand is one, or a number.
+    """
+
+    __slots__ = ("_w",)
+    _w: Loops
+
+    def __new__(cls, name: str, w: Loops) -> Self:
+        """Make an int of a name or a number, whose instructions are written to ``w``."""
+        made = super().__new__(cls, name)
+        made._w = w
+        return made
+
+    def _written(self, instruction: str, x: str | SupportsIndex, y: str | SupportsIndex) -> Int:
+        return Int(self._w.assign(f"{instruction} i64 {x}, {y}"), self._w)
+
+    def __add__(self, other: str | int) -> Int:
+        """Add."""
+        return self._written("add", self, other)
+
+    def __radd__(self, other: str | int) -> Int:
+        """Add."""
+        return self._written("add", other, self)
+
+    def __sub__(self, other: str | int) -> Int:
+        """Subtract."""
+        return self + -other if isinstance(other, int) else self._written("sub", self, other)
+
+    def __rsub__(self, other: str | int) -> Int:
+        """Subtract from another."""
+        return self._written("sub", other, self)
+
+    def __mul__(self, other: str | SupportsIndex) -> Int:
+        """Multiply."""
+        return self._written("mul", self, other)
+
+    def __rmul__(self, other: str | SupportsIndex) -> Int:
+        """Multiply."""
+        return self._written("mul", other, self)
+
+    def __floordiv__(self, other: str | int) -> Int:
+        """Divide; neither may be negative."""
+        return self._written("sdiv", self, other)
+
+    def __mod__(self, other: str | int) -> Int:
+        """Return the remainder; neither may be negative."""
+        return self._written("srem", self, other)
+
+    def __and__(self, other: str | int) -> Int:
+        """Return the bits that both have."""
+        return self._written("and", self, other)
+
+    def __divmod__(self, other: str | int) -> tuple[Int, Int]:
+        """Return quotient and remainder."""
+        quotient = self // other
+        return quotient, self - quotient * other
 
 
 @dataclass
@@ -53,7 +114,8 @@ class Loops(Writer):
         self._called: set[tuple[str, str]] = set()
         self._loops = 0
         self.table = [self._argument("ptr", "%table", k) for k in range(table)]
-        self.sizes = [self._argument("i64", "%sizes", k) for k in range(sizes)]
+        self.sizes = [self.int_of(self._argument("i64", "%sizes", k)) for k in range(sizes)]
+        self.begin, self.end = self.arguments("begin end")
 
     def assign(self, text: str) -> str:
         """Add an instruction that has a result, unless its result is known, and return the result's name."""
@@ -112,49 +174,32 @@ class Loops(Writer):
         """Change a variable."""
         self.write(f"store {self.type(x.dtype)} {x.text}, ptr {variable}")
 
-    def count(self, start: str) -> str:
+    def count(self, start: str | int) -> str:
         """Return the address of a new 64-bit int that is set to ``start``, for `number` and `set_number`."""
         name = self.name()
         self._variables.append(f"  {name} = alloca i64")
         self.set_number(name, start)
         return name
 
-    def set_number(self, pointer: str, x: str) -> None:
+    def set_number(self, pointer: str, x: str | int) -> None:
         """Store a 64-bit int."""
         self.write(f"store i64 {x}, ptr {pointer}")
 
-    def number(self, pointer: str, index: str | int) -> str:
+    def number(self, pointer: str, index: str | int) -> Int:
         """Load one of an array of 64-bit ints."""
-        return self.assign(f"load i64, ptr {self.element(pointer, str(index), 'int64')}, align 8")
+        return self.int_of(self.assign(f"load i64, ptr {self.element(pointer, index, 'int64')}, align 8"))
 
-    def times(self, x: str, y: str | int) -> str:
-        """Multiply 64-bit ints."""
-        return self.assign(f"mul i64 {x}, {y}")
+    def arguments(self, names: str) -> list[Int]:
+        """Return 64-bit ints that the function takes, by their names, as in ``rows depth``."""
+        return [self.int_of(f"%{name}") for name in names.split()]
 
-    def plus(self, x: str, y: str | int) -> str:
-        """Add 64-bit ints."""
-        return self.assign(f"add i64 {x}, {y}")
+    def int_of(self, x: str | int) -> Int:
+        """Return the 64-bit int of a name or a number."""
+        return Int(str(x), self)
 
-    def minus(self, x: str, y: str) -> str:
-        """Subtract 64-bit ints."""
-        return self.assign(f"sub i64 {x}, {y}")
-
-    def divided(self, x: str, y: str) -> tuple[str, str]:
-        """Return quotient and remainder of 64-bit ints."""
-        quotient = self.quotient(x, y)
-        return quotient, self.minus(x, self.times(quotient, y))
-
-    def quotient(self, x: str, y: str | int) -> str:
-        """Divide 64-bit ints, which are not negative, rounded down."""
-        return self.assign(f"sdiv i64 {x}, {y}")
-
-    def remainder(self, x: str, y: str | int) -> str:
-        """Return the remainder of 64-bit ints, which are not negative."""
-        return self.assign(f"srem i64 {x}, {y}")
-
-    def ceil_div(self, x: str, y: str | int) -> str:
+    def ceil_div(self, x: Int, y: Int | int) -> Int:
         """Divide 64-bit ints, rounded up."""
-        return self.quotient(self.plus(x, y - 1 if isinstance(y, int) else self.plus(y, -1)), y)
+        return (x + (y - 1)) // y
 
     def both(self, x: str, y: str) -> str:
         """Return whether two bits are set."""
@@ -165,16 +210,20 @@ class Loops(Writer):
         return self.assign(f"or i1 {x}, {y}")
 
     def either(self, condition: str, x: str, y: str, kind: str = "ptr") -> str:
-        """Return one of two addresses, or of two scalars of another kind, by a bit."""
+        """Return one of two addresses, or of two values of another kind, by a bit."""
         return self.assign(f"select i1 {condition}, {kind} {x}, {kind} {y}")
 
-    def smaller(self, x: str, y: str) -> str:
-        """Return the smaller of two 64-bit ints."""
-        return self.either(self.icmp("slt", x, y), x, y, "i64")
+    def chosen(self, condition: str, x: Int | int, y: Int | int) -> Int:
+        """Return one of two 64-bit ints, by a bit."""
+        return self.int_of(self.assign(f"select i1 {condition}, i64 {x}, i64 {y}"))
 
-    def larger(self, x: str, y: str) -> str:
+    def smaller(self, x: Int | int, y: Int | int) -> Int:
+        """Return the smaller of two 64-bit ints."""
+        return self.chosen(self.icmp("slt", x, y), x, y)
+
+    def larger(self, x: Int | int, y: Int | int) -> Int:
         """Return the larger of two 64-bit ints."""
-        return self.either(self.icmp("slt", x, y), y, x, "i64")
+        return self.chosen(self.icmp("slt", x, y), y, x)
 
     def program(self, program: Program, xs: list[Vector]) -> list[Vector]:
         """Write an elementwise program without numbers, and return its outputs."""
@@ -204,11 +253,11 @@ class Loops(Writer):
         yield
         self.width = before
 
-    def lanes(self, pointer: str, places: list[str], dtype: str) -> list[str]:
+    def lanes(self, pointer: str, places: Sequence[str], dtype: str) -> list[str]:
         """Return the addresses of places in an array: one of a vector, or one for each element."""
         return [self.element(pointer, place, dtype) for place in places]
 
-    def load_lanes(self, lanes: list[str], index: str, dtype: str) -> Vector:
+    def load_lanes(self, lanes: list[str], index: str | int, dtype: str) -> Vector:
         """Load a vector that lies together at one address, or apart at one for each element."""
         at = [self.element(lane, index, dtype) for lane in lanes]
         if len(at) == 1:
@@ -219,7 +268,7 @@ class Loops(Writer):
             text = self.assign(f"insertelement {kind} {text}, {scalar} {one}, i32 {k}")
         return Vector(text, dtype)
 
-    def store_lanes(self, x: Vector, lanes: list[str], index: str) -> None:
+    def store_lanes(self, x: Vector, lanes: list[str], index: str | int) -> None:
         """Store a vector as `load_lanes` loads one."""
         at = [self.element(lane, index, x.dtype) for lane in lanes]
         if len(at) == 1:
@@ -323,7 +372,7 @@ class Loops(Writer):
         return Vector(self.assign(text), x.dtype)
 
     @contextmanager
-    def loop(self, start: str, stop: str) -> Generator[str]:
+    def loop(self, start: str | int, stop: str | int) -> Generator[Int]:
         """Write a loop around what is written meanwhile; gives its counter, from ``start`` to before ``stop``."""
         self._loops += 1
         tag = f"loop{self._loops}"
@@ -333,11 +382,11 @@ class Loops(Writer):
         self.write(f"store i64 {start}, ptr {counter}")
         self.write(f"br label %{tag}_head")
         self.label(f"{tag}_head")
-        now = self.assign(f"load i64, ptr {counter}")
+        now = self.int_of(self.assign(f"load i64, ptr {counter}"))
         self.write(f"br i1 {self.assign(f'icmp slt i64 {now}, {stop}')}, label %{tag}_body, label %{tag}_end")
         self.label(f"{tag}_body")
         yield now
-        self.write(f"store i64 {self.plus(now, 1)}, ptr {counter}")
+        self.write(f"store i64 {now + 1}, ptr {counter}")
         self.write(f"br label %{tag}_head")
         self._blocks.pop()
         self.label(f"{tag}_end")

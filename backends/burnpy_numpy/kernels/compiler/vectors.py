@@ -108,7 +108,7 @@ class Writer:
         """Compare floats: oeq, olt, une, …"""
         return Vector(self.assign(f"fcmp {how} {self.type(x.dtype)} {x.text}, {y.text}"), "bool")
 
-    def icmp(self, how: str, x: str, y: str | int) -> str:
+    def icmp(self, how: str, x: str | int, y: str | int) -> str:
         """Compare 64-bit ints: slt, eq, …; returns a bit."""
         return self.assign(f"icmp {how} i64 {x}, {y}")
 
@@ -323,19 +323,19 @@ class Writer:
         """Load a value at an offset in bytes."""
         return self.assign(f"load {kind}, ptr {self.assign(f'getelementptr i8, ptr {base}, i64 {offset}')}")
 
-    def load_at(self, array: str, index: str, dtype: str) -> Vector:
+    def load_at(self, array: str, index: str | int, dtype: str) -> Vector:
         """Load a vector that begins at an element of an array."""
         return self.load(self.element(array, index, dtype), dtype)
 
-    def load_one_at(self, array: str, index: str, dtype: str) -> Vector:
+    def load_one_at(self, array: str, index: str | int, dtype: str) -> Vector:
         """Load one element of an array and repeat it in all elements."""
         return self.load_one(self.element(array, index, dtype), dtype)
 
-    def store_at(self, x: Vector, array: str, index: str) -> None:
+    def store_at(self, x: Vector, array: str, index: str | int) -> None:
         """Store a vector that begins at an element of an array."""
         self.store(x, self.element(array, index, x.dtype))
 
-    def element(self, pointer: str, index: str, dtype: str) -> str:
+    def element(self, pointer: str, index: str | int, dtype: str) -> str:
         """Return the address of an element."""
         stored = "i8" if dtype == "bool" else _SCALARS[dtype]
         return self.assign(f"getelementptr {stored}, ptr {pointer}, i64 {index}")

@@ -380,35 +380,34 @@ def blocked_convolution(dtype: str, width: int, rows: int, vectors: int) -> str:
     x, weight, out, bias, sources, results, lists, limits, taps, places = w.table
     x_pixels, out_pixels, count, number, x_step, out_step, depth, chunk = w.sizes
     lanes, channels = 2 * width, vectors * width
-    block = str(lanes)
-    x_row, out_row = w.times(x_step, lanes), w.times(out_step, channels)
+    x_row, out_row = x_step * lanes, out_step * channels
     chunks = w.ceil_div(depth, chunk)
-    with w.loop("%begin", "%end") as b, w.loop("0", chunks) as part, w.loop("0", number) as t:
-        first, stop = w.times(part, chunk), w.smaller(w.times(w.plus(part, 1), chunk), depth)
-        begin = w.quotient(first, lanes)
+    with w.loop(w.begin, w.end) as b, w.loop(0, chunks) as part, w.loop(0, number) as t:
+        first, stop = part * chunk, w.smaller((part + 1) * chunk, depth)
+        begin = first // lanes
         end = w.ceil_div(stop, lanes)
         source, which = w.number(sources, t), w.number(lists, t)
         totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(vectors)] for _ in range(rows)]
-        with w.loop(w.number(limits, which), w.number(limits, w.plus(which, 1))) as pair:
-            place = w.plus(source, w.number(places, pair))
-            panel = w.times(w.plus(w.times(b, count), w.number(taps, pair)), depth)
+        with w.loop(w.number(limits, which), w.number(limits, which + 1)) as pair:
+            place = source + w.number(places, pair)
+            panel = (b * count + w.number(taps, pair)) * depth
             with w.loop(begin, end) as c:
-                pixel = w.element(x, w.times(w.plus(w.times(c, x_pixels), place), lanes), dtype)
-                pixels = [w.element(pixel, w.times(x_row, i), dtype) for i in range(rows)]
-                done = w.times(c, lanes)
-                factors = w.element(weight, w.times(w.plus(panel, done), channels), dtype)
-                with w.loop("0", w.smaller(block, w.minus(stop, done))) as k:
-                    line = w.element(factors, w.times(k, channels), dtype)
+                pixel = w.element(x, (c * x_pixels + place) * lanes, dtype)
+                pixels = [w.element(pixel, x_row * i, dtype) for i in range(rows)]
+                done = c * lanes
+                factors = w.element(weight, (panel + done) * channels, dtype)
+                with w.loop(0, w.smaller(lanes, stop - done)) as k:
+                    line = w.element(factors, k * channels, dtype)
                     ys = load_vectors(w, line, vectors, dtype)
                     for sums, start in zip(totals, pixels, strict=True):
                         add_products(w, sums, w.load_one_at(start, k, dtype), ys)
         # the bias is added to the first chunk, and each other chunk to the sum of those before
-        target = w.element(out, w.times(w.plus(w.times(b, out_pixels), w.number(results, t)), channels), dtype)
-        is_first = w.icmp("eq", part, "0")
-        added = w.element(bias, w.times(b, channels), dtype)
+        target = w.element(out, (b * out_pixels + w.number(results, t)) * channels, dtype)
+        is_first = w.icmp("eq", part, 0)
+        added = w.element(bias, b * channels, dtype)
         for i, sums in enumerate(totals):
-            to = w.element(target, w.times(out_row, i), dtype)
+            to = w.element(target, out_row * i, dtype)
             before = load_vectors(w, w.either(is_first, added, to), vectors, dtype)
             for j, (total, y) in enumerate(zip(sums, before, strict=True)):
-                w.store_at(w.add(w.get(total, dtype), y), to, str(j * width))
+                w.store_at(w.add(w.get(total, dtype), y), to, j * width)
     return w.function()

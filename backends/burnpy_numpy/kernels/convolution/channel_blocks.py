@@ -12,7 +12,7 @@ from burnpy.backend.operations.convolution import Pair
 from burnpy.backend.primitives import DType, Shape
 from burnpy.backend.programs import Extent, Program
 from burnpy_numpy.kernels.compiler.entry import code_of
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.compiler.vectors import Vector, bytes_of
 from burnpy_numpy.kernels.kernel import template_kernel
@@ -255,26 +255,26 @@ def calls_of_parts() -> str:
     w = Loops(1, 2, 2)
     (records, _), (count, size) = w.table, w.sizes
     own, place = w.stack_memory(_MOST, "int64"), w.stack_memory(1, "int64")
-    parts = w.ceil_div(w.minus("%end", "%begin"), size)
-    with w.loop("0", parts) as part:
-        start = w.plus("%begin", w.times(part, size))
-        stop = w.smaller(w.plus(start, size), "%end")
-        w.set_number(place, "0")
-        with w.loop("0", count):
+    parts = w.ceil_div(w.end - w.begin, size)
+    with w.loop(0, parts) as part:
+        start = w.begin + part * size
+        stop = w.smaller(start + size, w.end)
+        w.set_number(place, 0)
+        with w.loop(0, count):
             record = w.element(records, w.number(place, 0), "int64")
             each, end, length, sizes = (w.number(record, k) for k in range(1, _HEAD))
-            words = w.element(record, str(_HEAD), "int64")
-            with w.loop("0", length) as k:
-                which, offset, step = (w.number(words, w.plus(w.times(k, 3), j)) for j in range(3))
-                address = w.plus(w.plus(w.number("%table", which), offset), w.times(start, step))
+            words = w.element(record, _HEAD, "int64")
+            with w.loop(0, length) as k:
+                which, offset, step = (w.number(words, k * 3 + j) for j in range(3))
+                address = w.number("%table", which) + offset + start * step
                 w.set_number(w.element(own, k, "int64"), address)
-            all_of_them = w.icmp("ne", end, "0")
-            first = w.either(all_of_them, "0", w.times(start, each), "i64")
-            last = w.either(all_of_them, end, w.times(stop, each), "i64")
-            given = w.times(length, 3)
+            all_of_them = w.icmp("ne", end, 0)
+            first = w.chosen(all_of_them, 0, start * each)
+            last = w.chosen(all_of_them, end, stop * each)
+            given = length * 3
             arguments = f"ptr {own}, ptr {w.element(words, given, 'int64')}, i64 {first}, i64 {last}"
             w.write(f"call void {w.pointer(record, 0)}({arguments})")
-            w.set_number(place, w.plus(w.plus(w.number(place, 0), _HEAD), w.plus(given, sizes)))
+            w.set_number(place, w.number(place, 0) + _HEAD + (given + sizes))
     return w.function()
 
 
@@ -294,36 +294,36 @@ def to_blocks(dtype: str, width: int, lanes: int) -> str:
     w = Squares(width, table=3, sizes=13)
     (x, blocks, finite), (members, channels, rows, columns, x_member, x_channel, x_row) = w.table, w.sizes[:7]
     block, member, row, pixel, before, after = w.sizes[7:]
-    size, last = min(lanes, width), w.plus(channels, -1)
+    size, last = min(lanes, width), channels - 1
     zero = w.constant(0.0, dtype)
     checked = w.variable(w.load(finite, dtype))
-    with w.loop("%begin", "%end") as b, w.loop("0", str(lanes // size)) as group:
-        first = w.plus(w.times(b, lanes), w.times(group, size))
-        lines = [w.times(w.smaller(w.plus(first, k), last), x_channel) for k in range(size)]
-        target = w.plus(w.times(b, block), w.times(group, size))
-        with w.loop("0", members) as n, w.loop("0", rows) as h:
-            source = w.plus(w.times(n, x_member), w.times(h, x_row))
-            start = w.plus(target, w.plus(w.times(n, member), w.times(h, row)))
+    with w.loop(w.begin, w.end) as b, w.loop(0, lanes // size) as group:
+        first = b * lanes + group * size
+        lines = [w.smaller(first + k, last) * x_channel for k in range(size)]
+        target = b * block + group * size
+        with w.loop(0, members) as n, w.loop(0, rows) as h:
+            source = n * x_member + h * x_row
+            start = target + (n * member + h * row)
             if lanes >= width:  # narrower blocks have no zeros
-                inside = w.plus(start, w.times(before, pixel))
-                beyond = w.plus(inside, w.times(columns, pixel))
+                inside = start + before * pixel
+                beyond = inside + columns * pixel
                 for place, count in ((start, before), (beyond, after)):
-                    with w.loop("0", count) as k:
-                        w.store_at(zero, blocks, w.plus(place, w.times(k, pixel)))
+                    with w.loop(0, count) as k:
+                        w.store_at(zero, blocks, place + k * pixel)
                 start = inside
             for column, left in w.squares(columns):
-                at = w.plus(source, column)
+                at = source + column
                 mask = None if left is None else w.below(left)
-                xs = [w.load(w.element(x, w.plus(line, at), dtype), dtype, mask) for line in lines]
+                xs = [w.load(w.element(x, line + at, dtype), dtype, mask) for line in lines]
                 w.check(checked, xs)
-                out = w.plus(start, w.times(column, pixel))
+                out = start + column * pixel
                 for number, v in enumerate(w.transposed(xs)):
                     if size == width:
                         with w.inside(number, left):
-                            w.store_at(v, blocks, w.plus(out, w.times(pixel, number)))
+                            w.store_at(v, blocks, out + pixel * number)
                     else:
-                        rest = None if left is None else w.below(w.plus(w.times(left, size), -number * width))
-                        w.store(v, w.element(blocks, w.plus(out, number * width), dtype), rest)
+                        rest = None if left is None else w.below(left * size - number * width)
+                        w.store(v, w.element(blocks, out + number * width, dtype), rest)
     w.store(w.get(checked, dtype), finite)
     return w.function()
 
@@ -344,24 +344,24 @@ def from_blocks(dtype: str, width: int, lanes: int, *epilogue: Any) -> str:
     w = Squares(width, table=2 + others_of(epilogue), sizes=11)
     (blocks, x, *others), (members, channels, rows, columns, x_member, x_channel, x_row) = w.table, w.sizes[:7]
     block, member, row, pixel = w.sizes[7:]
-    with w.loop("%begin", "%end") as b, w.loop("0", str(lanes // width)) as group:
-        first = w.plus(w.times(b, lanes), w.times(group, width))
-        source = w.plus(w.times(b, block), w.times(group, width))
-        target = w.times(first, x_channel)
-        there = w.minus(channels, first)
-        with w.loop("0", members) as n, w.loop("0", rows) as h:
-            start = w.plus(source, w.plus(w.times(n, member), w.times(h, row)))
-            line = w.plus(target, w.plus(w.times(n, x_member), w.times(h, x_row)))
+    with w.loop(w.begin, w.end) as b, w.loop(0, lanes // width) as group:
+        first = b * lanes + group * width
+        source = b * block + group * width
+        target = first * x_channel
+        there = channels - first
+        with w.loop(0, members) as n, w.loop(0, rows) as h:
+            start = source + (n * member + h * row)
+            line = target + (n * x_member + h * x_row)
             for column, left in w.squares(columns):
-                at = [w.plus(column, k) for k in range(width)]
+                at = [column + k for k in range(width)]
                 if left is not None:
-                    at = [w.smaller(place, w.plus(columns, -1)) for place in at]
-                xs = [w.load_at(blocks, w.plus(start, w.times(place, pixel)), dtype) for place in at]
+                    at = [w.smaller(place, columns - 1) for place in at]
+                xs = [w.load_at(blocks, start + place * pixel, dtype) for place in at]
                 mask = None if left is None else w.below(left)
                 for k, v in enumerate(w.transposed(xs)):
                     with w.inside(k, there):
-                        place = w.plus(w.plus(line, column), w.times(x_channel, k))
-                        out = computed(w, v, epilogue, others, place, w.plus(first, k), mask)
+                        place = line + column + x_channel * k
+                        out = computed(w, v, epilogue, others, place, first + k, mask)
                         w.store(out, w.element(x, place, out.dtype), mask)
     return w.function()
 
@@ -377,20 +377,20 @@ def copy_of_phases(dtype: str, width: int) -> str:
     x, memory, phases = w.table
     channels, x_member, x_channel, x_row, x_column, member, channel, line, down, across, count = w.sizes
     w.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
-    step = w.times(x_column, across)
-    with w.loop("%begin", "%end") as plane, w.loop("0", count) as phase:
-        n, c = w.quotient(plane, channels), w.remainder(plane, channels)
-        top, left, place, rows, columns = (w.number(phases, w.plus(w.times(phase, 5), k)) for k in range(5))
-        start = w.plus(w.plus(w.times(n, x_member), w.times(c, x_channel)), w.times(left, x_column))
-        goal = w.plus(w.plus(w.times(n, member), w.times(c, channel)), place)
-        with w.loop("0", rows) as row:
-            at = w.plus(start, w.times(w.plus(top, w.times(row, down)), x_row))
-            source, target = w.element(x, at, dtype), w.element(memory, w.plus(goal, w.times(row, line)), dtype)
+    step = x_column * across
+    with w.loop(w.begin, w.end) as plane, w.loop(0, count) as phase:
+        n, c = plane // channels, plane % channels
+        top, left, place, rows, columns = (w.number(phases, phase * 5 + k) for k in range(5))
+        start = n * x_member + c * x_channel + left * x_column
+        goal = n * member + c * channel + place
+        with w.loop(0, rows) as row:
+            at = start + (top + row * down) * x_row
+            source, target = w.element(x, at, dtype), w.element(memory, goal + row * line, dtype)
             with w.when(f"eq i64 {step}, 1"):
-                size = w.times(columns, bytes_of(dtype))
+                size = columns * bytes_of(dtype)
                 w.write(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
-            with w.when(f"ne i64 {step}, 1"), w.loop("0", columns) as k:
-                value = w.load_one_at(source, w.times(k, step), dtype)
+            with w.when(f"ne i64 {step}, 1"), w.loop(0, columns) as k:
+                value = w.load_one_at(source, k * step, dtype)
                 w.store_one(value, w.element(target, k, dtype))
     return w.function()
 
@@ -398,13 +398,13 @@ def copy_of_phases(dtype: str, width: int) -> str:
 class Squares(Loops):
     """The lines of a kernel that transposes squares of a matrix in registers."""
 
-    def squares(self, columns: str) -> Generator[tuple[str, str | None]]:
+    def squares(self, columns: Int) -> Generator[tuple[Int, Int | None]]:
         """Write loops over the columns by vectors; gives the first column, and how many are left in the last vector."""
-        whole = self.quotient(columns, self.width)
-        with self.loop("0", whole) as k:
-            yield self.times(k, self.width), None
-        done = self.times(whole, self.width)
-        left = self.minus(columns, done)
+        whole = columns // self.width
+        with self.loop(0, whole) as k:
+            yield k * self.width, None
+        done = whole * self.width
+        left = columns - done
         with self.inside(0, left):
             yield done, left
 
@@ -431,7 +431,7 @@ class Squares(Loops):
 
 def load_vectors(w: Loops, pointer: str, vectors: int, dtype: str) -> list[Vector]:
     """Load neighbouring vectors."""
-    return [w.load_at(pointer, str(j * w.width), dtype) for j in range(vectors)]
+    return [w.load_at(pointer, j * w.width, dtype) for j in range(vectors)]
 
 
 def add_products(w: Loops, totals: list[str], factor: Vector, xs: Sequence[Vector]) -> None:

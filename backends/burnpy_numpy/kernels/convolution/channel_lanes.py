@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution.blocked import BlockedConvolution, blocks_of, convolve_blocks
 from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue, Planned, Template, Uncompiled, load_vectors
@@ -88,24 +88,24 @@ def blocked_depthwise(dtype: str, width: int, rows: int, vectors: int) -> str:
     x, weight, out, bias, sources, results, lists, limits, taps, places = w.table
     x_pixels, out_pixels, count, number, x_step, out_step = w.sizes
     lanes = vectors * width
-    x_row, out_row = w.times(x_step, lanes), w.times(out_step, lanes)
-    with w.loop("%begin", "%end") as b, w.loop("0", number) as t:
-        source, which = w.plus(w.times(b, x_pixels), w.number(sources, t)), w.number(lists, t)
-        added = load_vectors(w, w.element(bias, w.times(b, lanes), dtype), vectors, dtype)
+    x_row, out_row = x_step * lanes, out_step * lanes
+    with w.loop(w.begin, w.end) as b, w.loop(0, number) as t:
+        source, which = b * x_pixels + w.number(sources, t), w.number(lists, t)
+        added = load_vectors(w, w.element(bias, b * lanes, dtype), vectors, dtype)
         totals = [[w.variable(y) for y in added] for _ in range(rows)]
-        with w.loop(w.number(limits, which), w.number(limits, w.plus(which, 1))) as pair:
-            pixel = w.element(x, w.times(w.plus(source, w.number(places, pair)), lanes), dtype)
-            tap = w.plus(w.times(b, count), w.number(taps, pair))
-            ys = load_vectors(w, w.element(weight, w.times(tap, lanes), dtype), vectors, dtype)
+        with w.loop(w.number(limits, which), w.number(limits, which + 1)) as pair:
+            pixel = w.element(x, (source + w.number(places, pair)) * lanes, dtype)
+            tap = b * count + w.number(taps, pair)
+            ys = load_vectors(w, w.element(weight, tap * lanes, dtype), vectors, dtype)
             for i, sums in enumerate(totals):
-                xs = load_vectors(w, w.element(pixel, w.times(x_row, i), dtype), vectors, dtype)
+                xs = load_vectors(w, w.element(pixel, x_row * i, dtype), vectors, dtype)
                 for total, left, right in zip(sums, xs, ys, strict=True):
                     w.set(total, w.fma(left, right, w.get(total, dtype)))
-        target = w.element(out, w.times(w.plus(w.times(b, out_pixels), w.number(results, t)), lanes), dtype)
+        target = w.element(out, (b * out_pixels + w.number(results, t)) * lanes, dtype)
         for i, sums in enumerate(totals):
-            to = w.element(target, w.times(out_row, i), dtype)
+            to = w.element(target, out_row * i, dtype)
             for j, total in enumerate(sums):
-                w.store_at(w.get(total, dtype), to, str(j * width))
+                w.store_at(w.get(total, dtype), to, j * width)
     return w.function()
 
 
@@ -125,41 +125,41 @@ def blocked_depthwise_gradient(dtype: str, width: int, rows: int, vectors: int) 
     x, grad, out, limits = w.table
     members, chunk, count, _, x_pixels, grad_pixels, x_member, x_row, x_step, grad_member, grad_row, begins = w.sizes
     lanes, zero = vectors * width, w.constant(0.0, dtype)
-    with w.loop("%begin", "%end") as unit:
-        c, tap = w.quotient(unit, count), w.remainder(unit, count)
-        top, left, bottom, right, distance = (w.number(limits, w.plus(w.times(tap, 5), k)) for k in range(5))
-        pixels = w.plus(w.times(c, x_pixels), distance)
-        cell = w.element(out, w.times(unit, lanes * rows), dtype)
+    with w.loop(w.begin, w.end) as unit:
+        c, tap = unit // count, unit % count
+        top, left, bottom, right, distance = (w.number(limits, tap * 5 + k) for k in range(5))
+        pixels = c * x_pixels + distance
+        cell = w.element(out, unit * (lanes * rows), dtype)
         with w.inside(0, begins):
             for j in range(vectors):
-                w.store_at(zero, cell, str(j * width))
-        chunks = w.ceil_div(w.minus(bottom, top), chunk)
-        several = w.quotient(w.minus(right, left), _SUMS_APART)
-        middle = w.plus(left, w.times(several, _SUMS_APART))
-        with w.loop("0", chunks) as part:
+                w.store_at(zero, cell, j * width)
+        chunks = w.ceil_div(bottom - top, chunk)
+        several = (right - left) // _SUMS_APART
+        middle = left + several * _SUMS_APART
+        with w.loop(0, chunks) as part:
             totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(_SUMS_APART)]
-            first = w.plus(top, w.times(part, chunk))
-            with w.loop("0", members) as n, w.loop(first, w.smaller(w.plus(first, chunk), bottom)) as row:
-                source = w.plus(w.plus(w.times(n, x_member), w.times(row, x_row)), pixels)
-                place = w.plus(w.times(c, grad_pixels), w.plus(w.times(n, grad_member), w.times(row, grad_row)))
+            first = top + part * chunk
+            with w.loop(0, members) as n, w.loop(first, w.smaller(first + chunk, bottom)) as row:
+                source = n * x_member + row * x_row + pixels
+                place = c * grad_pixels + (n * grad_member + row * grad_row)
 
-                def add(column: str, sums: list[str], source: str = source, place: str = place) -> None:
-                    at = w.plus(source, w.times(column, x_step))
-                    xs = load_vectors(w, w.element(x, w.times(at, lanes), dtype), vectors, dtype)
-                    there = w.times(w.plus(place, column), lanes)
+                def add(column: Int, sums: list[str], source: Int = source, place: Int = place) -> None:
+                    at = source + column * x_step
+                    xs = load_vectors(w, w.element(x, at * lanes, dtype), vectors, dtype)
+                    there = (place + column) * lanes
                     grads = load_vectors(w, w.element(grad, there, dtype), vectors, dtype)
                     for total, x_vector, g_vector in zip(sums, xs, grads, strict=True):
                         w.set(total, w.fma(x_vector, g_vector, w.get(total, dtype)))
 
-                with w.loop("0", several) as k:
+                with w.loop(0, several) as k:
                     for j, sums in enumerate(totals):
-                        add(w.plus(w.plus(left, w.times(k, _SUMS_APART)), j), sums)
+                        add(left + k * _SUMS_APART + j, sums)
                 for j, sums in enumerate(totals[:-1]):
-                    with w.inside(j, w.minus(right, middle)):
-                        add(w.plus(middle, j), sums)
+                    with w.inside(j, right - middle):
+                        add(middle + j, sums)
             for j in range(vectors):
                 parts = [w.get(sums[j], dtype) for sums in totals]
-                to = w.element(cell, str(j * width), dtype)
+                to = w.element(cell, j * width, dtype)
                 w.store(reduce(w.add, parts, w.load(to, dtype)), to)
     return w.function()
 

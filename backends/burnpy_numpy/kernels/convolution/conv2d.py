@@ -352,25 +352,25 @@ def convolution(dtype: str, width: int, channels: int, vectors: int, *epilogue: 
     w = Loops(width, 9 + others_of(epilogue), 6)
     x, weight, out, bias, elements, places, targets, firsts, sources, *others = w.table
     members, length, tiles, x_member, out_member, out_channel = w.sizes
-    with w.loop("0", members) as n, w.loop("%begin", "%end") as b:
+    with w.loop(0, members) as n, w.loop(w.begin, w.end) as b:
         first = w.number(firsts, b)
-        source = w.element(w.element(x, w.times(n, x_member), dtype), w.number(sources, b), dtype)
-        target = w.plus(w.times(n, out_member), w.times(first, out_channel))
-        rows = [w.element(weight, w.times(w.plus(first, c), length), dtype) for c in range(channels)]
-        with w.loop("0", tiles) as t:
-            at = [w.plus(w.times(t, vectors), v) for v in range(vectors)]
+        source = w.element(w.element(x, n * x_member, dtype), w.number(sources, b), dtype)
+        target = n * out_member + first * out_channel
+        rows = [w.element(weight, (first + c) * length, dtype) for c in range(channels)]
+        with w.loop(0, tiles) as t:
+            at = [t * vectors + v for v in range(vectors)]
             starts = [w.element(source, w.number(places, v), dtype) for v in at]
             totals = [[w.variable(w.constant(0.0, dtype)) for _ in at] for _ in range(channels)]
-            with w.loop("0", length) as k:
+            with w.loop(0, length) as k:
                 place = w.number(elements, k)
                 xs = [w.load_at(start, place, dtype) for start in starts]
                 for sums, row in zip(totals, rows, strict=True):
                     add_products(w, sums, w.load_one_at(row, k, dtype), xs)
             for c in range(channels):
-                added = w.load_one_at(bias, w.plus(first, c), dtype)
-                channel = w.plus(target, w.times(out_channel, c))
+                added = w.load_one_at(bias, first + c, dtype)
+                channel = target + out_channel * c
                 for total, v in zip(totals[c], at, strict=True):
-                    result, place = w.add(w.get(total, dtype), added), w.plus(channel, w.number(targets, v))
-                    result = computed(w, result, epilogue, others, place, w.plus(first, c), None)
+                    result, place = w.add(w.get(total, dtype), added), channel + w.number(targets, v)
+                    result = computed(w, result, epilogue, others, place, first + c, None)
                     w.store_at(result, out, place)
     return w.function()

@@ -15,7 +15,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.convolution.channel_blocks import (
     PRODUCTS,
@@ -148,12 +148,12 @@ def depthwise(
     """
     w = _Planes(dtype, width, _Window(high, wide, down, across, deep, long), epilogue)
     vectors = w.ceil_div(w.columns, width)
-    rest = w.plus(w.top, w.times(w.blocks, _ROWS_TOGETHER))
-    with w.loop("%begin", "%end") as plane, w.loop("0", vectors) as j:
+    rest = w.top + w.blocks * _ROWS_TOGETHER
+    with w.loop(w.begin, w.end) as plane, w.loop(0, vectors) as j:
         w.start_columns(plane, j)
-        with w.loop("0", w.blocks) as block:
-            w.compute_rows(w.plus(w.top, w.times(block, _ROWS_TOGETHER)), _ROWS_TOGETHER, None)
-        for begin, end in (("0", w.top), (rest, w.rows)):
+        with w.loop(0, w.blocks) as block:
+            w.compute_rows(w.top + block * _ROWS_TOGETHER, _ROWS_TOGETHER, None)
+        for begin, end in ((0, w.top), (rest, w.rows)):
             with w.loop(begin, end) as row:
                 w.compute_rows(row, 1, w.window_rows_inside(row))
     return w.function()
@@ -184,36 +184,36 @@ class _Planes(Loops):
         self.taps = [divmod(k * window.long, window.across) for k in range(window.wide)]
         """For each column of the window, the distance of its vectors of x, and the first of their elements."""
 
-    def start_columns(self, plane: str, j: str) -> None:
+    def start_columns(self, plane: Int, j: Int) -> None:
         """Write what all rows share, for the j-th vector of columns of a plane."""
         across = self.window.across
-        self.channel = self.remainder(plane, self.channels)
-        member = self.quotient(plane, self.multiple)
-        self.source = self.times(member, self.times(self.x_rows, self.x_columns))
-        self.plane, self.column = plane, self.times(j, self.width)
-        self.start = self.minus(self.times(self.column, across), self.before)
+        self.channel = plane % self.channels
+        member = plane // self.multiple
+        self.source = member * (self.x_rows * self.x_columns)
+        self.plane, self.column = plane, j * self.width
+        self.start = self.column * across - self.before
         self.masks = {
-            (q, part): _below(self, self.plus(self.start, q * across + part * self.width), self.x_columns)
+            (q, part): _below(self, self.start + (q * across + part * self.width), self.x_columns)
             for q in dict(self.taps)
             for part in range(across)
         }
         self.mask = _below(self, self.column, self.columns)
-        self.weights = self.times(self.channel, self.window.high * self.window.wide)
+        self.weights = self.channel * (self.window.high * self.window.wide)
         self.added = self.load_one_at(self.bias, self.channel, self.dtype)
 
-    def window_rows_inside(self, row: str) -> tuple[str, str]:
+    def window_rows_inside(self, row: Int) -> tuple[Int, Int]:
         """Return the first row of the window that lies inside of x, and the end of those, for a row of the result."""
         deep = self.window.deep
-        before_first = self.minus(self.above, self.times(row, self.window.down))
+        before_first = self.above - row * self.window.down
         first = self.ceil_div(_positive(self, before_first), deep)
-        beyond = self.plus(self.plus(self.x_rows, before_first), deep - 1)
-        end = self.quotient(_positive(self, beyond), deep)
-        return first, self.smaller(end, str(self.window.high))
+        beyond = self.x_rows + before_first + (deep - 1)
+        end = _positive(self, beyond) // deep
+        return first, self.smaller(end, self.window.high)
 
-    def compute_rows(self, first: str, count: int, inside: tuple[str, str] | None) -> None:
+    def compute_rows(self, first: Int, count: int, inside: tuple[Int, Int] | None) -> None:
         """Write rows of the result: all rows of the window, unrolled, or for one row those of a range, in a loop."""
         totals = [self.variable(self.added) for _ in range(count)]
-        corner = self.minus(self.times(first, self.window.down), self.above)
+        corner = first * self.window.down - self.above
         loaded: dict[tuple[Any, ...], Vector] = {}
         if inside is None:
             for k in range(self.window.high):
@@ -222,16 +222,16 @@ class _Planes(Loops):
             with self.loop(*inside) as tap:
                 self.add_products(totals, corner, tap, loaded)
         for i, total in enumerate(totals):
-            self.store_row(self.plus(self.times(self.plane, self.rows), self.plus(first, i)), total)
+            self.store_row(self.plane * self.rows + (first + i), total)
 
-    def add_products(self, totals: list[str], corner: str, tap: int | str, loaded: dict[Any, Vector]) -> None:
+    def add_products(self, totals: list[str], corner: Int, tap: Int | int, loaded: dict[Any, Vector]) -> None:
         """Write the products of a row of the window for each of ``totals``; for one alone if the row is no constant."""
-        line = self.plus(self.weights, self.times(str(tap), self.window.wide))
-        factors = [self.load_one_at(self.weight, self.plus(line, dx), self.dtype) for dx in range(self.window.wide)]
+        line = self.weights + tap * self.window.wide
+        factors = [self.load_one_at(self.weight, line + dx, self.dtype) for dx in range(self.window.wide)]
         down, deep = self.window.down, self.window.deep
         for i, total in enumerate(totals):
-            distance = i * down + tap * deep if isinstance(tap, int) else self.times(tap, deep)
-            row = self.plus(corner, distance)
+            distance = i * down + tap * deep if isinstance(tap, int) else tap * deep
+            row = corner + distance
             for (q, which), factor in zip(self.taps, factors, strict=True):
                 xs = []
                 for part in range(self.window.across):
@@ -243,21 +243,21 @@ class _Planes(Loops):
 
     def load_part(self, row: str, q: int, part: int) -> Vector:
         """Load one of the neighbouring vectors of a row of x; elements beyond the row are 0."""
-        first = self.plus(self.start, q * self.window.across + part * self.width)
-        at = self.plus(self.plus(self.source, self.times(row, self.x_columns)), first)
+        first = self.start + (q * self.window.across + part * self.width)
+        at = self.source + row * self.x_columns + first
         return self.load(self.element(self.x, at, self.dtype), self.dtype, self.masks[q, part])
 
     def store_row(self, row: str, total: str) -> None:
         """Write the epilogue of a row, and store the result."""
-        place = self.plus(self.times(row, self.columns), self.column)
+        place = row * self.columns + self.column
         value = self.get(total, self.dtype)
         result = computed(self, value, self.epilogue, self.others, place, self.channel, self.mask)
         self.store(result, self.element(self.out, place, result.dtype), self.mask)
 
 
-def _positive(w: Loops, x: str) -> str:
+def _positive(w: Loops, x: Int) -> Int:
     """Return a 64-bit int, or 0 if that is larger."""
-    return w.larger(x, "0")
+    return w.larger(x, 0)
 
 
 def _below(w: Loops, first: str, count: str) -> str:

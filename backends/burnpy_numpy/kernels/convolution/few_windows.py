@@ -74,7 +74,7 @@ def window_elements(dtype: str, width: int) -> str:
     int64 the place of each element, -1 for a zero. ``begin`` and ``end`` are elements."""
     w = Loops(width, 3, 0)
     x, out, places = w.table
-    with w.loop("%begin", "%end") as k:
+    with w.loop(w.begin, w.end) as k:
         place, target = w.number(places, k), w.element(out, k, dtype)
         with w.when(f"sge i64 {place}, 0"):
             w.store_one(w.load_one_at(x, place, dtype), target)
@@ -98,30 +98,30 @@ def sums_along_windows(dtype: str, width: int, windows: int, channels: int) -> s
     w = Loops(width, 4, 2)
     weight, columns, bias, out = w.table
     length, last = w.sizes
-    whole = w.quotient(length, width)
-    left = w.minus(length, w.times(whole, width))
+    whole = length // width
+    left = length - whole * width
     mask = w.below(left)
-    with w.loop("%begin", "%end") as b:
-        first = w.smaller(w.times(b, channels), last)
-        rows = [w.element(weight, w.times(w.plus(first, c), length), dtype) for c in range(channels)]
+    with w.loop(w.begin, w.end) as b:
+        first = w.smaller(b * channels, last)
+        rows = [w.element(weight, (first + c) * length, dtype) for c in range(channels)]
         totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(windows)] for _ in range(channels)]
 
         def add(at: str, part: str | None) -> None:
-            starts = [w.element(columns, w.times(length, k), dtype) for k in range(windows)]
+            starts = [w.element(columns, length * k, dtype) for k in range(windows)]
             xs = [w.load(w.element(start, at, dtype), dtype, part) for start in starts]
             for sums, row in zip(totals, rows, strict=True):
                 factor = w.load(w.element(row, at, dtype), dtype, part)
                 for total, x in zip(sums, xs, strict=True):
                     w.set(total, w.fma(factor, x, w.get(total, dtype)))
 
-        with w.loop("0", whole) as k:
-            add(w.times(k, width), None)
+        with w.loop(0, whole) as k:
+            add(k * width, None)
         with w.inside(0, left):
-            add(w.times(whole, width), mask)
+            add(whole * width, mask)
         for c, sums in enumerate(totals):
-            channel = w.plus(first, c)
+            channel = first + c
             added = w.load_one_at(bias, channel, dtype)
             for j, total in enumerate(sums):
-                place = w.element(out, w.plus(w.times(channel, windows), j), dtype)
+                place = w.element(out, channel * windows + j, dtype)
                 w.store_one(w.add(w.total(w.get(total, dtype)), added), place)
     return w.function()

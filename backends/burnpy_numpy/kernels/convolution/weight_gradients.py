@@ -338,32 +338,32 @@ def blocked_weight_gradient(dtype: str, width: int, rows: int, vectors: int) -> 
     )
     lanes = vectors * width
     zero = w.constant(0.0, dtype)
-    with w.loop("%begin", "%end") as unit:
-        c, tap = w.quotient(unit, count), w.remainder(unit, count)
-        top, left, bottom, right, distance = (w.number(ranges, w.plus(w.times(tap, 5), k)) for k in range(5))
-        pixels = w.element(x, w.times(w.plus(w.times(c, x_pixels), distance), lanes), dtype)
-        chunks = w.ceil_div(w.minus(bottom, top), chunk)
-        with w.loop("0", blocks) as b:
-            cell = w.element(out, w.times(w.plus(w.times(unit, blocks), b), rows * lanes), dtype)
+    with w.loop(w.begin, w.end) as unit:
+        c, tap = unit // count, unit % count
+        top, left, bottom, right, distance = (w.number(ranges, tap * 5 + k) for k in range(5))
+        pixels = w.element(x, (c * x_pixels + distance) * lanes, dtype)
+        chunks = w.ceil_div(bottom - top, chunk)
+        with w.loop(0, blocks) as b:
+            cell = w.element(out, (unit * blocks + b) * (rows * lanes), dtype)
             with w.inside(0, begins):
                 for k in range(rows * vectors):
-                    w.store_at(zero, cell, str(k * width))
-            with w.loop("0", chunks) as part:
+                    w.store_at(zero, cell, k * width)
+            with w.loop(0, chunks) as part:
                 totals = [[w.variable(zero) for _ in range(vectors)] for _ in range(rows)]
-                first = w.plus(top, w.times(part, chunk))
-                last = w.smaller(w.plus(first, chunk), bottom)
-                with w.loop("0", members) as n, w.loop(first, last) as row:
-                    source = w.plus(w.times(n, x_member), w.times(row, x_row))
-                    place = w.plus(w.times(b, grad_pixels), w.plus(w.times(n, grad_member), w.times(row, grad_row)))
+                first = top + part * chunk
+                last = w.smaller(first + chunk, bottom)
+                with w.loop(0, members) as n, w.loop(first, last) as row:
+                    source = n * x_member + row * x_row
+                    place = b * grad_pixels + (n * grad_member + row * grad_row)
                     with w.loop(left, right) as column:
-                        at = w.plus(source, w.times(column, x_step))
-                        xs = load_vectors(w, w.element(pixels, w.times(at, lanes), dtype), vectors, dtype)
-                        factors = w.element(grad, w.times(w.plus(place, column), rows), dtype)
+                        at = source + column * x_step
+                        xs = load_vectors(w, w.element(pixels, at * lanes, dtype), vectors, dtype)
+                        factors = w.element(grad, (place + column) * rows, dtype)
                         for i, sums in enumerate(totals):
-                            add_products(w, sums, w.load_one_at(factors, str(i), dtype), xs)
+                            add_products(w, sums, w.load_one_at(factors, i, dtype), xs)
                 for i, sums in enumerate(totals):
                     for j, total in enumerate(sums):
-                        to = w.element(cell, str((i * vectors + j) * width), dtype)
+                        to = w.element(cell, (i * vectors + j) * width, dtype)
                         w.store(w.add(w.get(total, dtype), w.load(to, dtype)), to)
     return w.function()
 
@@ -386,28 +386,28 @@ def weight_gradient(dtype: str, width: int, channels: int, elements: int) -> str
     w = Loops(width, 8, 8)
     x, grad, out, taps, places, targets, rows, sources = w.table
     members, several, columns, whole, count, x_member, grad_member, left = w.sizes
-    mask = Vector(w.lanes_where("uge", w.minus(str(width), left)), "bool")
+    mask = Vector(w.lanes_where("uge", width - left), "bool")
     rounds = w.ceil_div(members, several)
-    with w.loop("0", rounds) as r, w.loop("%begin", "%end") as b, w.loop("0", columns) as column:
+    with w.loop(0, rounds) as r, w.loop(w.begin, w.end) as b, w.loop(0, columns) as column:
         totals = [[w.variable(w.constant(0.0, dtype)) for _ in range(elements)] for _ in range(channels)]
         source = w.element(x, w.number(sources, b), dtype)
-        start = w.times(column, elements)
-        xs = [w.element(source, w.number(taps, w.plus(start, k)), dtype) for k in range(elements)]
-        start = w.times(b, channels)
-        grads = [w.element(grad, w.number(rows, w.plus(start, c)), dtype) for c in range(channels)]
-        with w.loop(w.times(r, several), w.smaller(w.times(w.plus(r, 1), several), members)) as n:
-            far_x, far_grad = w.times(n, x_member), w.times(n, grad_member)
-            for begin, end, where in (("0", whole, None), (whole, count, mask)):
+        start = column * elements
+        xs = [w.element(source, w.number(taps, start + k), dtype) for k in range(elements)]
+        start = b * channels
+        grads = [w.element(grad, w.number(rows, start + c), dtype) for c in range(channels)]
+        with w.loop(r * several, w.smaller((r + 1) * several, members)) as n:
+            far_x, far_grad = n * x_member, n * grad_member
+            for begin, end, where in ((0, whole, None), (whole, count, mask)):
                 with w.loop(begin, end) as v:
-                    at, target = w.plus(w.number(places, v), far_x), w.plus(w.number(targets, v), far_grad)
+                    at, target = w.number(places, v) + far_x, w.number(targets, v) + far_grad
                     right = [_loaded(w, w.element(p, at, dtype), dtype, where) for p in xs]
                     for c in range(channels):
                         factor = _loaded(w, w.element(grads[c], target, dtype), dtype, where)
                         add_products(w, totals[c], factor, right)
-        cell = w.times(w.plus(w.times(b, columns), column), channels * elements)
+        cell = (b * columns + column) * (channels * elements)
         for c in range(channels):
             for k in range(elements):
-                place = w.element(out, w.plus(cell, c * elements + k), dtype)
+                place = w.element(out, cell + (c * elements + k), dtype)
                 added = w.add(w.load_one(place, dtype), w.total(w.get(totals[c][k], dtype)))
                 w.store_one(added, place)
     return w.function()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from burnpy.backend.dtypes import DTYPES, FLOATS, is_upper_half
-from burnpy_numpy.kernels.compiler.loops import Loops
+from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 
 VECTORS = 2
@@ -69,7 +69,7 @@ class ProductLines(Loops):
 
     def at(self, pointer: str, index: str | int) -> str:
         """Return the address of an element."""
-        return self.element(pointer, str(index), self.dtype)
+        return self.element(pointer, index, self.dtype)
 
     def unit(self, pointer: str, index: str | int, stored: str) -> str:
         """Return the address of a unit of an operand; see `Stored`."""
@@ -105,15 +105,16 @@ class ProductLines(Loops):
         """x · y + z, rounded once; of words, the products of both numbers plus z."""
         return self.add(self.pair_products(x, y), z) if x.dtype == "int32" else super().fma(x, y, z)
 
-    def panel(self, number: str, stored: str) -> tuple[str, str, str]:
+    def panel(self, number: Int, stored: str) -> tuple[Int, str, Int]:
         """Return the first column of a panel of B for a stripe, its address and the distance of its rows. With
         ``stored``, a dtype of 16 bits, B is read in place."""
-        in_place, lanes = self.icmp("slt", number, "%whole"), VECTORS * self.width
-        first = self.times(number, lanes)
+        whole, b_row, tall = self.arguments("whole b_row tall")
+        in_place, lanes = self.icmp("slt", number, whole), VECTORS * self.width
+        first = number * lanes
         if stored:
-            return first, self.unit("%b", first, stored), "%b_row"
-        b = self.either(in_place, self.at("%b", first), self.at("%panels", self.times(first, "%tall")))
-        return first, b, self.either(in_place, "%b_row", str(lanes), "i64")
+            return first, self.unit("%b", first, stored), b_row
+        b = self.either(in_place, self.at("%b", first), self.at("%panels", first * tall))
+        return first, b, self.chosen(in_place, b_row, lanes)
 
     def named(self, name: str, arguments: str) -> Self:
         """End the lines as a function of this name."""
@@ -167,15 +168,16 @@ def words_of(by: str, stored: str) -> Words | None:
 class WordLines(ProductLines):
     """The lines of a function that reads or writes words."""
 
-    def word_of_rows(self, source: str, row: str, words: Words, mask: str | None) -> Vector:
+    def word_of_rows(self, source: str, row: Int, words: Words, mask: str | None) -> Vector:
         """Return words of neighbouring rows, the first one in the lowest bits; zeros from row ``%depth`` on."""
+        depth, distance = self.arguments("depth distance")
         total, kind = None, self.type("int32")
         for k in range(words.each):
-            number, some = self.plus(row, k), mask
+            number, some = row + k, mask
             if mask is not None:
-                within = self.icmp("slt", number, "%depth")
+                within = self.icmp("slt", number, depth)
                 some = self.either(within, mask, "zeroinitializer", self.type("bool"))
-            line = self.unit(source, self.times(number, "%distance"), words.stored)
+            line = self.unit(source, number * distance, words.stored)
             narrow = self._in_word(line, words, self.width, some)
             wide = Vector(self.assign(f"zext <{self.width} x i{words.bits}> {narrow} to {kind}"), "int32")
             moved = self._moved("shl", wide, words.bits * k)
@@ -183,10 +185,11 @@ class WordLines(ProductLines):
         assert total is not None
         return total
 
-    def words_of_whole_rows(self, source: str, row: str, words: Words) -> list[Vector]:
+    def words_of_whole_rows(self, source: str, row: Int, words: Words) -> list[Vector]:
         """Return words of neighbouring rows in `VECTORS` vectors, by one shuffle for each."""
+        [distance] = self.arguments("distance")
         lanes, kind = VECTORS * self.width, f"i{words.bits}"
-        lines = [self.unit(source, self.times(self.plus(row, k), "%distance"), words.stored) for k in range(words.each)]
+        lines = [self.unit(source, (row + k) * distance, words.stored) for k in range(words.each)]
         rows = [self._in_word(line, words, lanes, None) for line in lines]
         length = lanes
         while len(rows) > 2:
@@ -237,29 +240,30 @@ class WordLines(ProductLines):
         """Return words of ints of 8 bits that are shifted by 128, see `Words.shifts`."""
         return self.binary("xor", words, self.constant(_SIGN_BITS, "int32"))
 
-    def lines_of(self, words: Words, count: str) -> str:
+    def lines_of(self, words: Words, count: Int) -> Int:
         """Return `Words.lines` of a count."""
-        return self.times(self.ceil_div(count, words.step), words.step // words.each)
+        return self.ceil_div(count, words.step) * (words.step // words.each)
 
 
 def copy_rows(dtype: str, width: int, stored: str) -> ProductLines:
     """Return the function that copies rows to panels, one after the other; columns beyond the last are zeros."""
     w, lanes = ProductLines(dtype, width), VECTORS * width
-    whole, rest = w.divided("%columns", str(lanes))
-    begin = w.times(whole, lanes)
-    masks = [w.below(w.plus(rest, -v * width)) for v in range(VECTORS)]
-    panel, end = w.times("%depth", lanes), w.at("%to", w.times(begin, "%depth"))
-    some = w.smaller(rest, "1")
-    with w.loop("0", "%depth") as p:
-        source, to = w.unit("%source", w.times(p, "%distance"), stored), w.times(p, lanes)
-        ahead = w.unit(source, w.times("%distance", ROWS_AHEAD), stored)
-        with w.loop("0", whole) as q:
-            column, place = w.times(q, lanes), w.at("%to", w.plus(w.times(q, panel), to))
+    columns, depth, distance = w.arguments("columns depth distance")
+    whole, rest = divmod(columns, lanes)
+    begin = whole * lanes
+    masks = [w.below(rest - v * width) for v in range(VECTORS)]
+    panel, end = depth * lanes, w.at("%to", begin * depth)
+    some = w.smaller(rest, 1)
+    with w.loop(0, depth) as p:
+        source, to = w.unit("%source", p * distance, stored), p * lanes
+        ahead = w.unit(source, distance * ROWS_AHEAD, stored)
+        with w.loop(0, whole) as q:
+            column, place = q * lanes, w.at("%to", q * panel + to)
             for v in range(VECTORS):
                 w.prefetch(w.unit(w.unit(ahead, column, stored), v * width, stored))
                 x = w.widened(w.unit(w.unit(source, column, stored), v * width, stored), stored, None)
                 w.store(x, w.at(place, v * width), None)
-        with w.loop("0", some):
+        with w.loop(0, some):
             for v, mask in enumerate(masks):
                 x = w.widened(w.unit(w.unit(source, begin, stored), v * width, stored), stored, mask)
                 w.store(x, w.at(w.at(end, to), v * width), None)
@@ -269,36 +273,38 @@ def copy_rows(dtype: str, width: int, stored: str) -> ProductLines:
 def copy_columns(dtype: str, width: int) -> ProductLines:
     """Return the function that copies a panel whose columns lie together; columns beyond the last repeat the last."""
     w = ProductLines(dtype, width)
-    last, (whole, rest) = w.plus("%columns", -1), w.divided("%depth", str(width))
-    with w.loop("0", w.smaller(str(VECTORS), w.ceil_div("%columns", width))) as v:
-        first = w.times(v, width)
-        lanes = [w.at("%source", w.times(w.smaller(w.plus(first, t), last), "%distance")) for t in range(width)]
+    columns, depth, distance = w.arguments("columns depth distance")
+    last, (whole, rest) = columns - 1, divmod(depth, width)
+    with w.loop(0, w.smaller(VECTORS, w.ceil_div(columns, width))) as v:
+        first = v * width
+        lanes = [w.at("%source", w.smaller(first + t, last) * distance) for t in range(width)]
         to = w.at("%to", first)
 
-        def square(p: str, mask: str | None, left: str | None) -> None:
+        def square(p: Int, mask: str | None, left: Int | None) -> None:
             xs = [w.load(w.at(lane, p), dtype, mask) for lane in lanes]
-            place = w.at(to, w.times(p, VECTORS * width))
+            place = w.at(to, p * (VECTORS * width))
             for t, x in enumerate(w.transposed(xs)):
                 with w.inside(t, left):
                     w.store(x, w.at(place, t * VECTORS * width), None)
 
-        with w.loop("0", whole) as q:
-            square(w.times(q, width), None, None)
+        with w.loop(0, whole) as q:
+            square(q * width, None, None)
         with w.when(f"sgt i64 {rest}, 0"):
-            square(w.times(whole, width), w.below(rest), rest)
+            square(whole * width, w.below(rest), rest)
     return w.named("copy_columns", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
 
 
 def copy_rows_of_stripe(dtype: str, width: int, stored: str) -> ProductLines:
     """Return the function that copies rows of A; rows beyond the last repeat the last."""
     w = ProductLines(dtype, width)
-    last, (whole, rest) = w.plus("%rows", -1), w.divided("%depth", str(width))
-    done, mask = w.times(whole, width), w.below(rest)
-    with w.loop("0", "%height") as i:
-        line = w.unit("%source", w.times(w.smaller(i, last), "%distance"), stored)
-        to = w.at("%to", w.times(i, ROW_BYTES // STORED[dtype].bytes))
-        with w.loop("0", whole) as q:
-            p = w.times(q, width)
+    rows, depth, height, distance = w.arguments("rows depth height distance")
+    last, (whole, rest) = rows - 1, divmod(depth, width)
+    done, mask = whole * width, w.below(rest)
+    with w.loop(0, height) as i:
+        line = w.unit("%source", w.smaller(i, last) * distance, stored)
+        to = w.at("%to", i * (ROW_BYTES // STORED[dtype].bytes))
+        with w.loop(0, whole) as q:
+            p = q * width
             w.store(w.widened(w.unit(line, p, stored), stored, None), w.at(to, p), None)
         w.store(w.widened(w.unit(line, done, stored), stored, mask), w.at(to, done), None)
     return w.named("copy_stripes", COPY)
@@ -310,21 +316,22 @@ def copy_columns_of_stripes(
     """Return the function that copies parts of the columns of A, of stripes of this many rows one after the other; rows
     beyond the last are zeros. With ``words`` they are words of neighbours of a row: see `copy_stripe_of_words`."""
     w, vectors, each = WordLines(dtype, width), stripe_vectors(width), 1 if words is None else words.each
+    rows, depth, distance = w.arguments("rows depth distance")
     starts = [
         (t * high + v * width, t * (STRIPE_BYTES // STORED[dtype].bytes) + v * width)
         for t in range(STRIPES)
         for v in range(vectors)
     ]
-    masks = [w.below(w.plus("%rows", -row)) for row, _ in starts]
+    masks = [w.below(rows - row) for row, _ in starts]
 
     def copy(count: int) -> None:
-        with w.loop("0", w.ceil_div("%depth", each) if words else "%depth") as p:
-            line, to = w.unit("%source", w.times(p, "%distance"), stored), w.at("%to", w.times(p, vectors * width))
+        with w.loop(0, w.ceil_div(depth, each) if words else depth) as p:
+            line, to = w.unit("%source", p * distance, stored), w.at("%to", p * (vectors * width))
             for (row, place), mask in zip(starts[:count], masks, strict=False):
                 if words is None:
                     x = w.widened(w.unit(line, row, stored), stored, mask)
                 else:
-                    x = w.word_of_rows(w.unit("%source", row, stored), w.times(p, each), words, mask)
+                    x = w.word_of_rows(w.unit("%source", row, stored), p * each, words, mask)
                 w.store(w.shifted(x) if shifted else x, w.at(to, place), None)
 
     with w.when(f"sle i64 %rows, {high}"):
@@ -338,13 +345,14 @@ def copy_rows_of_words(dtype: str, width: int, words: Words) -> ProductLines:
     """Return the function that copies rows to panels of words, one after the other; columns beyond the last are
     zeros."""
     w, lanes = WordLines(dtype, width), VECTORS * width
-    lines = w.lines_of(words, "%depth")
-    with w.loop("0", lines) as p, w.loop("0", w.ceil_div("%columns", lanes)) as q:
-        column, row = w.times(q, lanes), w.times(p, words.each)
-        to = w.at(w.at("%to", w.times(column, lines)), w.times(p, lanes))
+    depth, columns, distance = w.arguments("depth columns distance")
+    lines = w.lines_of(words, depth)
+    with w.loop(0, lines) as p, w.loop(0, w.ceil_div(columns, lanes)) as q:
+        column, row = q * lanes, p * words.each
+        to = w.at(w.at("%to", column * lines), p * lanes)
         for k in range(words.each):
-            ahead = w.times(w.plus(row, ROWS_AHEAD + k), "%distance")
-            w.prefetch(w.unit("%source", w.plus(column, ahead), words.stored))
+            ahead = (row + (ROWS_AHEAD + k)) * distance
+            w.prefetch(w.unit("%source", column + ahead, words.stored))
 
         def copy(masked: bool) -> None:
             if not masked:
@@ -352,14 +360,14 @@ def copy_rows_of_words(dtype: str, width: int, words: Words) -> ProductLines:
                     w.store(x, w.at(to, v * width), None)
                 return
             for v in range(VECTORS):
-                first = w.plus(column, v * width)
-                mask = w.below(w.minus("%columns", first))
+                first = column + v * width
+                mask = w.below(columns - first)
                 w.store(
                     w.word_of_rows(w.unit("%source", first, words.stored), row, words, mask), w.at(to, v * width), None
                 )
 
         with w.when(f"slt i64 {row}, %depth"):
-            w.in_two_ways(copy, [(w.plus(column, lanes), "%columns"), (w.plus(row, words.each), "%depth")])
+            w.in_two_ways(copy, [(column + lanes, columns), (row + words.each, depth)])
         with w.when(f"sge i64 {row}, %depth"):
             for v in range(VECTORS):
                 w.store(w.constant(0, "int32"), w.at(to, v * width), None)
@@ -370,25 +378,26 @@ def copy_columns_of_words(dtype: str, width: int, words: Words) -> ProductLines:
     """Return the function that copies a panel of words whose columns lie together; columns beyond the last repeat the
     last."""
     w = WordLines(dtype, width)
-    last, numbers = w.plus("%columns", -1), width * words.each
-    lines = w.lines_of(words, "%depth")
-    with w.loop("0", w.smaller(str(VECTORS), w.ceil_div("%columns", width))) as v:
-        places = [w.smaller(w.plus(w.times(v, width), t), last) for t in range(width)]
-        lanes = [w.unit("%source", w.times(place, "%distance"), words.stored) for place in places]
-        with w.loop("0", w.ceil_div("%depth", numbers)) as q:
-            first = w.times(q, numbers)
-            to = w.at("%to", w.plus(w.times(q, width * VECTORS * width), w.times(v, width)))
+    columns, depth, distance = w.arguments("columns depth distance")
+    last, numbers = columns - 1, width * words.each
+    lines = w.lines_of(words, depth)
+    with w.loop(0, w.smaller(VECTORS, w.ceil_div(columns, width))) as v:
+        places = [w.smaller(v * width + t, last) for t in range(width)]
+        lanes = [w.unit("%source", place * distance, words.stored) for place in places]
+        with w.loop(0, w.ceil_div(depth, numbers)) as q:
+            first = q * numbers
+            to = w.at("%to", q * (width * VECTORS * width) + v * width)
             for lane in lanes:
                 w.prefetch(w.assign(f"getelementptr i8, ptr {w.unit(lane, first, words.stored)}, i64 {BYTES_AHEAD}"))
 
             def copy(masked: bool) -> None:
-                left = w.minus("%depth", first) if masked else None
-                here = w.minus(lines, w.times(q, width)) if masked else None
+                left = depth - first if masked else None
+                here = lines - q * width if masked else None
                 for t, line in enumerate(w.transposed([w.words_of_line(lane, first, words, left) for lane in lanes])):
                     with w.inside(t, here):
                         w.store(line, w.at(to, t * VECTORS * width), None)
 
-            w.in_two_ways(copy, [(w.plus(first, numbers), "%depth")])
+            w.in_two_ways(copy, [(first + numbers, depth)])
     return w.named("copy_columns", "ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to")
 
 
@@ -400,30 +409,31 @@ def copy_stripe_of_words(dtype: str, width: int, words: Words, transposed: bool,
     copied to tiles; else they repeat the last. Ints are shifted by 128 with ``shifted``, see `Words.shifts`.
     """
     w, in_tiles = WordLines(dtype, width), words.by == "amx"
+    rows, depth, height, distance = w.arguments("rows depth height distance")
     unit, numbers = STRIPE_ROWS * TILE, width * words.each
     if transposed:
-        masks = [w.below(w.plus("%rows", -v * width)) for v in range(STRIPE_ROWS // width)]
-        with w.loop("0", w.ceil_div("%depth", numbers)) as q:
+        masks = [w.below(rows - v * width) for v in range(STRIPE_ROWS // width)]
+        with w.loop(0, w.ceil_div(depth, numbers)) as q:
             for v, mask in enumerate(masks):
                 source = w.unit("%source", v * width, words.stored)
-                starts = [w.plus(w.times(q, numbers), words.each * t) for t in range(width)]
+                starts = [q * numbers + words.each * t for t in range(width)]
                 found = w.transposed([w.word_of_rows(source, start, words, mask) for start in starts])
                 for t, row in enumerate(found):
-                    w.store(row, w.at("%to", w.plus(w.times(q, unit), (v * width + t) * TILE)), None)
+                    w.store(row, w.at("%to", q * unit + (v * width + t) * TILE), None)
         return w.named("copy_stripes", COPY)
-    last = w.plus("%rows", -1)
-    with w.loop("0", "%height") as i:
-        line = w.unit("%source", w.times(w.smaller(i, last), "%distance"), words.stored)
-        to = w.at("%to", w.times(i, TILE if in_tiles else ROW_BYTES // STORED[dtype].bytes))
-        with w.loop("0", w.ceil_div("%depth", numbers)) as q:
-            first, place = w.times(q, numbers), w.at(to, w.times(q, unit if in_tiles else width))
+    last = rows - 1
+    with w.loop(0, height) as i:
+        line = w.unit("%source", w.smaller(i, last) * distance, words.stored)
+        to = w.at("%to", i * (TILE if in_tiles else ROW_BYTES // STORED[dtype].bytes))
+        with w.loop(0, w.ceil_div(depth, numbers)) as q:
+            first, place = q * numbers, w.at(to, q * (unit if in_tiles else width))
 
             def copy(masked: bool) -> None:
-                left = w.minus("%depth", first) if masked else None
+                left = depth - first if masked else None
                 x = w.words_of_line(line, first, words, left)
                 w.store(w.shifted(x) if shifted else x, place, None)
 
-            w.in_two_ways(copy, [(w.plus(first, numbers), "%depth")])
+            w.in_two_ways(copy, [(first + numbers, depth)])
     return w.named("copy_stripes", COPY)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from burnpy_numpy.kernels.compiler.loops import Int
 from burnpy_numpy.kernels.products import copies
 from burnpy_numpy.kernels.products.copies import (
     COLUMNS,
@@ -74,35 +75,35 @@ def product(
 class _Sizes(NamedTuple):
     """The sizes of the kernel. The inner dimension and the length of a chunk are units, see `Stored`."""
 
-    m: str  #: rows
-    n: str  #: columns
-    k: str  #: the inner dimension
-    a_line: str  #: the distance of rows or columns of A
-    b_row: str  #: the distance of rows of B
-    b_column: str  #: the distance of its columns
-    chunk: str  #: the length of a chunk
-    block: str  #: the columns of a block
-    high: str  #: the rows of a part
-    wide: str  #: its columns
-    down: str  #: the parts along rows
-    across: str  #: the parts along columns
-    how: str  #: the way in which B is read
-    group: str  #: the units of a group, this and the next two only if B consists of the ints of a quantized matrix
-    groups: str  #: the number of groups
-    span: str  #: the units that are divided into chunks together
-    spread: str  #: 1 if there is a number to add for each column, 0 if the first ones serve all tiles, -1 to add to C
-    code: str  #: the address of the kernel of the program that follows, or 0
-    length: str  #: the rows of all members, or 0 if that program is elementwise
+    m: Int  #: rows
+    n: Int  #: columns
+    k: Int  #: the inner dimension
+    a_line: Int  #: the distance of rows or columns of A
+    b_row: Int  #: the distance of rows of B
+    b_column: Int  #: the distance of its columns
+    chunk: Int  #: the length of a chunk
+    block: Int  #: the columns of a block
+    high: Int  #: the rows of a part
+    wide: Int  #: its columns
+    down: Int  #: the parts along rows
+    across: Int  #: the parts along columns
+    how: Int  #: the way in which B is read
+    group: Int  #: the units of a group, this and the next two only if B consists of the ints of a quantized matrix
+    groups: Int  #: the number of groups
+    span: Int  #: the units that are divided into chunks together
+    spread: Int  #: 1 if there is a number to add for each column, 0 if the first ones serve all tiles, -1 to add to C
+    code: Int  #: the address of the kernel of the program that follows, or 0
+    length: Int  #: the rows of all members, or 0 if that program is elementwise
 
 
 class _Part(NamedTuple):
     """Some rows and columns of a member of a batch, which a thread computes at a time."""
 
-    member: str
-    i0: str  #: the first row
-    j0: str  #: the first column
-    rows: str
-    columns: str
+    member: Int
+    i0: Int  #: the first row
+    j0: Int  #: the first column
+    rows: Int
+    columns: Int
     left: str  #: the address of A's first row
     right: str  #: the address of B's first column
     in_place: str  #: whether B is read in place
@@ -112,23 +113,23 @@ class _Part(NamedTuple):
 class _Block(NamedTuple):
     """Some columns of a part, by a chunk of the inner dimension."""
 
-    j: str  #: the first column, counted from the part's
-    p: str  #: the first unit
-    some: str  #: the columns
-    units: str
-    depth: str  #: the lines of a panel: numbers, or words
+    j: Int  #: the first column, counted from the part's
+    p: Int  #: the first unit
+    some: Int  #: the columns
+    units: Int
+    depth: Int  #: the lines of a panel: numbers, or words
     source: str  #: the address of its elements of B
-    whole: str  #: the panels that are read in place
-    first: str  #: the columns before those that are not
+    whole: Int  #: the panels that are read in place
+    first: Int  #: the columns before those that are not
     panels: str  #: the address of the panels
-    tall: str  #: the lines of a panel of whole columns, where these are kept
+    tall: Int  #: the lines of a panel of whole columns, where these are kept
     kept: str  #: whether they are
     shifts: str  #: the address of the numbers to add to columns, see `Words.shifts`
     target: str  #: the address of its elements of C
     begins: str  #: whether its sums begin with a row of numbers, and not with those in C
     before: str  #: the address of the numbers with which they begin
-    before_row: str  #: the distance of their rows
-    before_column: str  #: the distance of their columns
+    before_row: Int  #: the distance of their rows
+    before_column: Int  #: the distance of their columns
     lines: str  #: the address of the numbers of A that it is multiplied by
     last: str  #: whether the rows of a part are complete with it, and a program follows
 
@@ -156,24 +157,25 @@ class _Text:
         self.a, self.b, self.c, self.start, self.memory, *places, self.arrays = w.table
         self.a_places, self.b_places, self.c_places = places
         *sizes, spread, code, length = w.sizes
-        grouping = [] if self.grouped else [sizes[2], "0", sizes[2]]
+        grouping = [] if self.grouped else [sizes[2], w.int_of(0), sizes[2]]
         self.sizes = _Sizes._make([*sizes, *grouping, spread, code, length])
-        self.panels = w.at(self.memory, str(copied_bytes(transposed, by) // self.size))
+        self.panels = w.at(self.memory, copied_bytes(transposed, by) // self.size)
         self.follows = w.assign(f"inttoptr i64 {code} to ptr")
         a_line = self.sizes.a_line
-        self.a_row, self.a_column = ("1", a_line) if transposed else (a_line, "1")
+        one = w.int_of(1)
+        self.a_row, self.a_column = (one, a_line) if transposed else (a_line, one)
 
     def written(self) -> str:
         w, sizes, helpers = self.w, self.sizes, [*self._copies(), *self._stripes()]
         if self.by_amx:
             w.declared.add(CONFIGURATION)
             w.amx("ldtilecfg", "ptr @configuration")
-        with w.loop("%begin", "%end") as number:
+        with w.loop(w.begin, w.end) as number:
             part = self._part(number)
             chunks = w.ceil_div(sizes.span, sizes.chunk)
-            blocks, turns = w.ceil_div(part.columns, sizes.block), w.times(w.ceil_div(sizes.k, sizes.span), chunks)
-            with w.loop("0", blocks) as jb, w.loop("0", turns) as pb:
-                block = self._block(part, w.times(jb, sizes.block), pb, chunks)
+            blocks, turns = w.ceil_div(part.columns, sizes.block), w.ceil_div(sizes.k, sizes.span) * chunks
+            with w.loop(0, blocks) as jb, w.loop(0, turns) as pb:
+                block = self._block(part, jb * sizes.block, pb, chunks)
                 self._multiply_rows(part, block, self._ahead(part, block))
                 if self.sums:
                     self._sum_rows(part, block)
@@ -217,221 +219,218 @@ class _Text:
             found.append(shifts_of_columns(dtype, width, words))
         return found
 
-    def _part(self, number: str) -> _Part:
+    def _part(self, number: Int) -> _Part:
         """Return a part by its number."""
         w, sizes = self.w, self.sizes
-        member, rest = w.divided(number, w.times(sizes.down, sizes.across))
-        row_part, column_part = w.divided(rest, sizes.across)
-        i0, j0 = w.times(row_part, sizes.high), w.times(column_part, sizes.wide)
-        rows = w.minus(w.smaller(w.plus(i0, sizes.high), sizes.m), i0)
-        columns = w.minus(w.smaller(w.plus(j0, sizes.wide), sizes.n), j0)
-        left = w.unit(self.a, w.plus(w.number(self.a_places, member), w.times(i0, self.a_row)), self.a_stored)
-        right = w.unit(self.b, w.plus(w.number(self.b_places, member), w.times(j0, sizes.b_column)), self.b_stored)
+        member, rest = divmod(number, sizes.down * sizes.across)
+        row_part, column_part = divmod(rest, sizes.across)
+        i0, j0 = row_part * sizes.high, column_part * sizes.wide
+        rows = w.smaller(i0 + sizes.high, sizes.m) - i0
+        columns = w.smaller(j0 + sizes.wide, sizes.n) - j0
+        left = w.unit(self.a, w.number(self.a_places, member) + i0 * self.a_row, self.a_stored)
+        right = w.unit(self.b, w.number(self.b_places, member) + j0 * sizes.b_column, self.b_stored)
         in_place = self._in_place(right, rows)
-        place = w.plus(w.number(self.c_places, member), w.plus(w.times(i0, sizes.n), j0))
+        place = w.number(self.c_places, member) + (i0 * sizes.n + j0)
         return _Part(member, i0, j0, rows, columns, left, right, in_place, w.unit(self.c, place, self.c_stored))
 
     def _in_place(self, source: str, rows: str) -> str:
         """Return whether a part reads B in place: as it is told, if its vectors are aligned or there are few rows."""
         w, size = self.w, self.size
-        places = w.assign(f"or i64 {w.assign(f'ptrtoint ptr {source} to i64')}, {w.times(self.sizes.b_row, size)}")
-        aligned = w.icmp("eq", w.assign(f"and i64 {places}, {w.width * size - 1}"), "0")
+        places = w.int_of(w.assign(f"or i64 {w.assign(f'ptrtoint ptr {source} to i64')}, {self.sizes.b_row * size}"))
+        aligned = w.icmp("eq", places & (w.width * size - 1), 0)
         either = w.any(aligned, w.icmp("slt", rows, _ALIGNED_ROWS * self.heights[0]))
         return w.both(either, w.icmp("eq", self.sizes.how, IN_PLACE))
 
-    def _block(self, part: _Part, j: str, turn: str, chunks: str) -> _Block:
+    def _block(self, part: _Part, j: Int, turn: Int, chunks: Int) -> _Block:
         """Return the block that begins with a column; its panels are copied, unless they are kept or read in place."""
         w, sizes = self.w, self.sizes
-        spans, at = w.divided(turn, chunks)
-        begin = w.times(spans, sizes.span)
-        p, beyond = w.plus(begin, w.times(at, sizes.chunk)), w.smaller(sizes.k, w.plus(begin, sizes.span))
-        some = w.smaller(sizes.block, w.minus(part.columns, j))
-        units = w.smaller(sizes.chunk, w.minus(beyond, p))
-        depth, whole_depth = (w.times(units, self.parts) if self.parts > 1 else units), sizes.k
+        spans, at = divmod(turn, chunks)
+        begin = spans * sizes.span
+        p, beyond = begin + at * sizes.chunk, w.smaller(sizes.k, begin + sizes.span)
+        some = w.smaller(sizes.block, part.columns - j)
+        units = w.smaller(sizes.chunk, beyond - p)
+        depth, whole_depth = (units * self.parts if self.parts > 1 else units), sizes.k
         if self.words is not None:
             depth, whole_depth = w.lines_of(self.words, units), w.lines_of(self.words, sizes.k)
-        source = w.unit(part.right, w.plus(w.times(p, sizes.b_row), w.times(j, sizes.b_column)), self.b_stored)
-        whole = w.either(part.in_place, w.quotient(some, self.lanes), "0", "i64")
-        first = w.times(whole, self.lanes)
-        column = w.plus(part.j0, j)
+        source = w.unit(part.right, p * sizes.b_row + j * sizes.b_column, self.b_stored)
+        whole = w.chosen(part.in_place, some // self.lanes, 0)
+        first = whole * self.lanes
+        column = part.j0 + j
         self._copy_panels(source, units, depth, first, some, (p, column))
         kept = w.icmp("eq", sizes.how, PACKED)
-        panels, tall = w.either(kept, source, self.panels), w.either(kept, whole_depth, depth, "i64")
+        panels, tall = w.either(kept, source, self.panels), w.chosen(kept, whole_depth, depth)
         shifts = self._shifts(depth, some, kept, whole_depth, (at, column)) if self.shifted else ""
 
         target = w.unit(part.out, j, self.c_stored)
-        adds = w.icmp("sge", sizes.spread, "0")
-        begins = w.both(w.icmp("eq", p, "0"), adds)
-        before = w.either(begins, w.at(self.start, w.times(sizes.spread, column)), target)
-        before_row, before_column = w.either(begins, "0", sizes.n, "i64"), w.either(begins, sizes.spread, "1", "i64")
-        lines = w.unit(part.left, w.times(p, self.a_column), self.a_stored)
-        ended = w.icmp("sge", w.plus(j, sizes.block), part.columns)
-        ended = w.both(ended, w.icmp("sge", w.plus(p, sizes.chunk), sizes.k))
-        last = w.both(ended, w.icmp("ne", sizes.code, "0"))
+        adds = w.icmp("sge", sizes.spread, 0)
+        begins = w.both(w.icmp("eq", p, 0), adds)
+        before = w.either(begins, w.at(self.start, sizes.spread * column), target)
+        before_row, before_column = w.chosen(begins, 0, sizes.n), w.chosen(begins, sizes.spread, 1)
+        lines = w.unit(part.left, p * self.a_column, self.a_stored)
+        ended = w.icmp("sge", j + sizes.block, part.columns)
+        ended = w.both(ended, w.icmp("sge", p + sizes.chunk, sizes.k))
+        last = w.both(ended, w.icmp("ne", sizes.code, 0))
         place = source, whole, first, panels, tall, kept, shifts
         return _Block(j, p, some, units, depth, *place, target, begins, before, before_row, before_column, lines, last)
 
-    def _copy_panels(self, source: str, units: str, depth: str, first: str, some: str, place: tuple[str, str]) -> None:
+    def _copy_panels(self, source: str, units: Int, depth: Int, first: Int, some: Int, place: tuple[Int, Int]) -> None:
         """Write the copies of the panels of a block that begins at a place, from rows of B or from columns."""
         w, sizes, (p, j) = self.w, self.sizes, place
         if not self.grouped:
             with w.when(f"slt i64 {sizes.how}, {COLUMNS}"):
-                given = f"ptr {w.unit(source, first, self.b_stored)}, i64 {units}, i64 {w.minus(some, first)}"
-                to = w.at(self.panels, w.times(first, depth))
+                given = f"ptr {w.unit(source, first, self.b_stored)}, i64 {units}, i64 {some - first}"
+                to = w.at(self.panels, first * depth)
                 w.write(f"call void @copy_rows({given}, i64 {sizes.b_row}, ptr {to})")
-        with w.when(f"eq i64 {sizes.how}, {COLUMNS}"), w.loop("0", w.ceil_div(some, self.lanes)) as panel:
-            column = w.times(panel, self.lanes)
-            given = f"ptr {w.unit(source, w.times(column, sizes.b_column), self.b_stored)}, i64 {units}"
-            to = w.at(self.panels, w.times(column, depth))
-            given += f", i64 {w.minus(some, column)}, i64 {sizes.b_column}, ptr {to}"
+        with w.when(f"eq i64 {sizes.how}, {COLUMNS}"), w.loop(0, w.ceil_div(some, self.lanes)) as panel:
+            column = panel * self.lanes
+            given = f"ptr {w.unit(source, column * sizes.b_column, self.b_stored)}, i64 {units}"
+            to = w.at(self.panels, column * depth)
+            given += f", i64 {some - column}, i64 {sizes.b_column}, ptr {to}"
             if self.widens:
-                row = w.times(w.plus(j, column), sizes.groups)
-                scale = w.at(self.arrays, w.plus(row, w.quotient(p, sizes.group)))
+                row = (j + column) * sizes.groups
+                scale = w.at(self.arrays, row + p // sizes.group)
                 given += f", ptr {scale}, i64 {sizes.groups}, i64 {sizes.group}"
             w.write(f"call void @copy_columns({given})")
 
-    def _shifts(self, depth: str, some: str, kept: str, tall: str, place: tuple[str, str]) -> str:
+    def _shifts(self, depth: Int, some: Int, kept: str, tall: Int, place: tuple[Int, Int]) -> str:
         """Return the address of the numbers to add to columns, see `Words.shifts`: behind kept panels, which have them
         for each chunk of all columns, or behind copied panels."""
         w, (chunk, column) = self.w, place
-        columns = w.times(w.ceil_div(self.sizes.n, self.lanes), self.lanes)
-        behind = w.at(self.b, w.plus(w.times(columns, w.plus(tall, chunk)), column))
-        copied = w.at(self.panels, w.times(w.times(w.ceil_div(some, self.lanes), self.lanes), depth))
+        columns = w.ceil_div(self.sizes.n, self.lanes) * self.lanes
+        behind = w.at(self.b, columns * (tall + chunk) + column)
+        copied = w.at(self.panels, w.ceil_div(some, self.lanes) * self.lanes * depth)
         with w.when(f"eq i1 {kept}, 0"):
             w.write(f"call void @shifts_of_columns(ptr {self.panels}, i64 {depth}, i64 {some}, ptr {copied})")
         return w.either(kept, behind, copied)
 
-    def _ahead(self, part: _Part, block: _Block) -> tuple[str, str]:
+    def _ahead(self, part: _Part, block: _Block) -> tuple[str, Int]:
         """Return the arguments of prefetches of the next stripe of A and parts of B, and the turns for B."""
         w, sizes = self.w, self.sizes
         a_size, b_size = STORED[self.a_stored].bytes, STORED[self.b_stored].bytes
-        after = w.plus(block.p, block.units)
+        after = block.p + block.units
         more = w.icmp("slt", after, sizes.k)
-        next_p, next_j = w.either(more, after, "0", "i64"), w.either(more, block.j, w.plus(block.j, sizes.block), "i64")
-        place = w.plus(w.times(next_p, sizes.b_row), w.times(next_j, sizes.b_column))
+        next_p, next_j = w.chosen(more, after, 0), w.chosen(more, block.j, block.j + sizes.block)
+        place = next_p * sizes.b_row + next_j * sizes.b_column
         by_columns = w.icmp("eq", sizes.how, COLUMNS)
         ways = (block.some, block.units), (block.units, block.some)
-        b_lines, b_line = (w.either(by_columns, *each, "i64") for each in ways)
-        b_distance = w.times(w.either(by_columns, sizes.b_column, sizes.b_row, "i64"), b_size)
-        b_bytes, count = w.times(b_line, b_size), w.ceil_div(block.some, self.lanes)
+        b_lines, b_line = (w.chosen(by_columns, *each) for each in ways)
+        b_distance = w.chosen(by_columns, sizes.b_column, sizes.b_row) * b_size
+        b_bytes, count = b_line * b_size, w.ceil_div(block.some, self.lanes)
         ends = w.any(block.kept, w.icmp("sge", next_j, part.columns))
-        ends = w.any(ends, w.icmp("eq", count, "1"))
+        ends = w.any(ends, w.icmp("eq", count, 1))
         a_turn = UNROLLED * (LINE if self.transposed else self.heights[0] * a_size)  # bytes of A for a turn of a panel
-        a_panels = w.either(ends, count, w.smaller(str(-(-a_turn // LINE)), w.plus(count, -1)), "i64")
+        a_panels = w.chosen(ends, count, w.smaller(-(-a_turn // LINE), count - 1))
         turns = w.ceil_div(block.depth, UNROLLED)
-        b_turns = w.times(w.either(ends, "1", w.minus(count, a_panels), "i64"), turns)
-        b_speed = w.ceil_div(w.times(b_bytes, b_lines), w.times(w.ceil_div(part.rows, self.heights[0]), b_turns))
+        b_turns = w.chosen(ends, 1, count - a_panels) * turns
+        b_speed = w.ceil_div(b_bytes * b_lines, w.ceil_div(part.rows, self.heights[0]) * b_turns)
         b = f"ptr {w.unit(part.right, place, self.b_stored)}, i64 {b_distance}, i64 {b_bytes}"
-        a = f"i64 {w.ceil_div(str(a_turn), a_panels)}, i64 {a_panels}"
-        return f"{a}, {b}, i64 {w.smaller(b_speed, str(LINE))}", b_turns
+        a = f"i64 {w.ceil_div(w.int_of(a_turn), a_panels)}, i64 {a_panels}"
+        return f"{a}, {b}, i64 {w.smaller(b_speed, LINE)}", b_turns
 
-    def _multiply_rows(self, part: _Part, block: _Block, ahead: tuple[str, str]) -> None:
+    def _multiply_rows(self, part: _Part, block: _Block, ahead: tuple[str, Int]) -> None:
         """Write the products of a block, stripe by stripe, the highest ones first."""
         w, heights = self.w, self.heights
-        number, rest = w.divided(part.rows, str(heights[0]))
-        pairs = "0"  # two stripes of medium height take less time than a high and a low one
+        number, rest = divmod(part.rows, heights[0])
+        pairs = w.int_of(0)  # two stripes of medium height take less time than a high and a low one
         if not self.by_amx:
-            few = w.icmp("ult", w.plus(rest, -1), heights[2])
-            pairs = w.smaller(w.assign(f"zext i1 {few} to i64"), number)
-        number = w.minus(number, pairs)
-        with w.loop("0", number) as s:
-            self._multiply_stripe(part, block, ahead, s, w.times(s, heights[0]), str(heights[0]), heights[0])
-        done = w.times(number, heights[0])
-        with w.loop("0", pairs):
-            self._multiply_stripe(part, block, ahead, number, done, str(heights[1]), heights[1])
-        number, done = w.plus(number, pairs), w.plus(done, w.times(pairs, heights[1]))
-        rest = w.minus(part.rows, done)
+            few = w.icmp("ult", rest - 1, heights[2])
+            pairs = w.smaller(w.int_of(w.assign(f"zext i1 {few} to i64")), number)
+        number = number - pairs
+        with w.loop(0, number) as s:
+            self._multiply_stripe(part, block, ahead, s, s * heights[0], heights[0], heights[0])
+        done = number * heights[0]
+        with w.loop(0, pairs):
+            self._multiply_stripe(part, block, ahead, number, done, heights[1], heights[1])
+        number, done = number + pairs, done + pairs * heights[1]
+        rest = part.rows - done
         for height, lower in zip(heights, [*heights[1:], 0], strict=True):
             with w.when(f"sle i64 {rest}, {height}"), w.when(f"sgt i64 {rest}, {lower}"):
                 self._multiply_stripe(part, block, ahead, number, done, rest, height)
 
     def _multiply_stripe(
-        self, part: _Part, block: _Block, ahead: tuple[str, str], number: str, i: str, count: str, height: int
+        self, part: _Part, block: _Block, ahead: tuple[str, Int], number: Int, i: Int, count: Int | int, height: int
     ) -> None:
         """Write the product of a stripe of some rows from row ``i`` on, and the program that follows it."""
         w, sizes = self.w, self.sizes
         alone = height < self.heights[0]  # its columns are copied by themselves
-        place = w.assign(f"and i64 {number}, {0 if alone else self.together - 1}")
-        tiles = "0"  # of A in place: whole ones
+        place = number & (0 if alone else self.together - 1)
+        tiles = w.int_of(0)  # of A in place: whole ones
         if self.by_amx and not self.transposed:
             whole_rows = w.icmp("eq", count, height)
-            tiles = w.either(whole_rows, w.assign(f"udiv i64 {block.units}, {self.tile}"), "0", "i64")
-        copied = w.at(self.memory, w.times(place, STRIPE_BYTES // self.size))
+            tiles = w.chosen(whole_rows, w.int_of(w.assign(f"udiv i64 {block.units}, {self.tile}")), 0)
+        copied = w.at(self.memory, place * (STRIPE_BYTES // self.size))
         with w.when(f"eq i64 {place}, 0"):
-            most = w.smaller(str(height if alone else self.together * self.heights[0]), w.minus(part.rows, i))
+            most = w.smaller(height if alone else self.together * self.heights[0], part.rows - i)
             self._copy_stripe(block, i, most, height, tiles)
 
-        line, other = w.unit(block.target, w.times(i, sizes.n), self.c_stored), block.before
+        line, other = w.unit(block.target, i * sizes.n, self.c_stored), block.before
         others = self._next_stripe(block, ahead, number, i, place, height, tiles)
         others += f", ptr {block.shifts}" if self.shifted else ""
-        self._call(block, height, copied, count, others, line, w.at(other, w.times(i, block.before_row)))
+        self._call(block, height, copied, count, others, line, w.at(other, i * block.before_row))
         with w.when(f"ne i1 {block.last}, 0"):
-            top = w.plus(w.plus(w.times(part.member, sizes.m), part.i0), i)
-            by_rows = w.icmp("ne", sizes.length, "0")
-            unit = w.either(by_rows, "1", sizes.n, "i64")
-            beyond, every = w.times(w.plus(top, count), unit), w.either(by_rows, sizes.length, "1", "i64")
-            size = w.either(by_rows, sizes.n, w.times(w.times(sizes.m, sizes.n), unit), "i64")
+            top = part.member * sizes.m + part.i0 + i
+            by_rows = w.icmp("ne", sizes.length, 0)
+            unit = w.chosen(by_rows, 1, sizes.n)
+            beyond, every = (top + count) * unit, w.chosen(by_rows, sizes.length, 1)
+            size = w.chosen(by_rows, sizes.n, sizes.m * sizes.n * unit)
             w.write(
-                f"call void {self.follows}(ptr {self.arrays}, ptr null, i64 {w.times(top, unit)}, i64 {beyond}, "
+                f"call void {self.follows}(ptr {self.arrays}, ptr null, i64 {top * unit}, i64 {beyond}, "
                 f"i64 {every}, i64 {size})"
             )
 
-    def _copy_stripe(self, block: _Block, i: str, most: str, height: int, tiles: str) -> None:
+    def _copy_stripe(self, block: _Block, i: Int, most: Int, height: int, tiles: Int) -> None:
         """Write the copies of up to ``most`` rows of A from row ``i`` on, but for tiles that AMX reads in place."""
         w, sizes = self.w, self.sizes
         pieces = [(block.lines, block.units, self.memory)]
         if self.parts > 1:  # the two numbers of a unit are apart in A, unless a chunk has all of a group
             group = sizes.group
-            lines = w.unit(block.lines, w.minus(block.p, w.divided(block.p, group)[1]), self.a_stored)
+            lines = w.unit(block.lines, block.p - block.p % group, self.a_stored)
             whole = w.icmp("sle", group, sizes.chunk)
-            length, other_length = (w.either(whole, x, block.units, "i64") for x in (block.depth, "0"))
+            length, other_length = (w.chosen(whole, x, block.units) for x in (block.depth, 0))
             other = w.unit(lines, group, self.a_stored)
             pieces = [(lines, length, self.memory), (other, other_length, w.at(self.memory, length))]
         for piece, deep, to in pieces:
-            rows = w.unit(piece, w.times(i, self.a_row), self.a_stored)
+            rows = w.unit(piece, i * self.a_row, self.a_stored)
             if self.by_amx:
-                rows = w.unit(rows, w.times(tiles, self.tile), self.a_stored)
-                deep, to = w.minus(deep, w.times(tiles, self.tile)), w.at(to, w.times(tiles, TILE * STRIPE_ROWS))
+                rows = w.unit(rows, tiles * self.tile, self.a_stored)
+                deep, to = deep - tiles * self.tile, w.at(to, tiles * (TILE * STRIPE_ROWS))
             given = f"i64 {deep}, i64 {most}, i64 {height}, i64 {sizes.a_line}, ptr {to}"
             w.write(f"call void @copy_stripes(ptr {rows}, {given})")
 
     def _next_stripe(
-        self, block: _Block, ahead: tuple[str, str], number: str, i: str, place: str, height: int, tiles: str
+        self, block: _Block, ahead: tuple[str, Int], number: Int, i: Int, place: Int, height: int, tiles: Int
     ) -> str:
         """Return the arguments for fetching the next stripe while one is multiplied; for AMX also of A in place."""
         w, sizes, lines = self.w, self.sizes, block.lines
-        a_distance, rows = w.times(sizes.a_line, STORED[self.a_stored].bytes), w.plus(i, height)
+        a_distance, rows = sizes.a_line * STORED[self.a_stored].bytes, i + height
         if self.by_amx:
-            step = w.times(a_distance, self.tile) if self.transposed else str(LINE)
-            here = w.unit(lines, w.times(i, self.a_row), self.a_stored)
-            after = w.unit(lines, w.times(rows, self.a_row), self.a_stored)
+            step = a_distance * self.tile if self.transposed else LINE
+            here = w.unit(lines, i * self.a_row, self.a_stored)
+            after = w.unit(lines, rows * self.a_row, self.a_stored)
             return f", ptr {here}, i64 {a_distance}, i64 {tiles}, ptr {after}, i64 {step}"
         if self.transposed:  # the columns of the next stripes that are copied together, some by each of these
-            rows = w.plus(w.plus(i, STRIPES * self.heights[0]), w.times(place, 4))
-        a_bytes = str(LINE) if self.transposed else w.times(block.units, STORED[self.a_stored].bytes)
-        after = w.unit(lines, w.times(rows, self.a_row), self.a_stored)
+            rows = i + STRIPES * self.heights[0] + place * 4
+        a_bytes = LINE if self.transposed else block.units * STORED[self.a_stored].bytes
+        after = w.unit(lines, rows * self.a_row, self.a_stored)
         given, turns = ahead
-        return f", ptr {after}, i64 {a_distance}, i64 {a_bytes}, {given}, i64 {w.times(number, turns)}"
+        return f", ptr {after}, i64 {a_distance}, i64 {a_bytes}, {given}, i64 {number * turns}"
 
     def _sum_rows(self, part: _Part, block: _Block) -> None:
         """Write the sum of the rows of a block of B, where it is wanted."""
         w, sizes = self.w, self.sizes
         unfollowed, wanted = (w.assign(f"icmp {x}, 0") for x in (f"eq i64 {sizes.code}", f"ne i64 {sizes.length}"))
         wanted = w.both(unfollowed, wanted)
-        with w.when(f"ne i1 {wanted}, 0"), w.when(f"eq i64 {w.plus(part.i0, part.rows)}, {sizes.m}"):
-            line = w.unit(self.arrays, w.plus(part.j0, block.j), self.c_stored)
-            self._call(block, 0, self.memory, "1", "", line, w.either(block.begins, block.before, line))
+        with w.when(f"ne i1 {wanted}, 0"), w.when(f"eq i64 {part.i0 + part.rows}, {sizes.m}"):
+            line = w.unit(self.arrays, part.j0 + block.j, self.c_stored)
+            self._call(block, 0, self.memory, 1, "", line, w.either(block.begins, block.before, line))
 
-    def _call(self, block: _Block, height: int, a: str, count: str, others: str, line: str, other: str) -> None:
+    def _call(self, block: _Block, height: int, a: str, count: Int | int, others: str, line: str, other: str) -> None:
         """Write the calls of a stripe's function, for columns in place and for others; of 0 rows it sums those of B."""
-        w = self.w
+        w, none = self.w, self.w.int_of(0)
 
-        def call(kind: str, from_column: str, columns: str, in_place: str) -> None:
-            panel, place = (
-                w.at(block.panels, w.times(from_column, block.depth)),
-                w.unit(line, from_column, self.c_stored),
-            )
-            added = w.at(other, w.times(from_column, block.before_column))
+        def call(kind: str, from_column: Int, columns: Int, in_place: Int) -> None:
+            panel, place = w.at(block.panels, from_column * block.depth), w.unit(line, from_column, self.c_stored)
+            added = w.at(other, from_column * block.before_column)
             w.write(
                 f"call void @{kind}_{height}(ptr {a}, ptr {block.source}, i64 {self.sizes.b_row}, i64 {in_place}, "
                 f"ptr {panel}, i64 {block.tall}, i64 {block.depth}, ptr {place}, i64 {self.sizes.n}, ptr {added}, "
@@ -439,10 +438,10 @@ class _Text:
             )
 
         if not self.narrow:
-            call("stripe", "0", block.some, block.whole)
+            call("stripe", none, block.some, block.whole)
             return
         # what is read in place is widened in registers, the panel beside it was when it was copied
         with w.when(f"sgt i64 {block.first}, 0"):
-            call("widened", "0", block.first, block.whole)
+            call("widened", none, block.first, block.whole)
         with w.when(f"slt i64 {block.first}, {block.some}"):
-            call("stripe", block.first, w.minus(block.some, block.first), "0")
+            call("stripe", block.first, block.some - block.first, none)

@@ -14,7 +14,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import uint8
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.kernels.compiler.loops import WORDS, Loops
+from burnpy_numpy.kernels.compiler.loops import WORDS, Int, Loops
 from burnpy_numpy.kernels.compiler.vectors import Vector
 from burnpy_numpy.kernels.kernel import template_kernel
 from burnpy_numpy.kernels.launch import TemplateKernel, block_starts, block_width
@@ -73,14 +73,14 @@ def quantized_rows(dtype: str, width: int, bits: int, tile: int, vectors: int) -
     w = _Rows(dtype, width, bits, tile)
     x, weight, scale, out = w.table
     rows, outputs, columns, groups, count = w.sizes
-    with w.loop("%begin", "%end") as o, w.loop("0", w.quotient(rows, tile)) as r:
-        line, scales = w.times(w.times(o, groups), count), w.element(scale, w.times(o, groups), dtype)
-        first = w.times(r, tile)
-        starts = [w.element(x, w.times(w.plus(first, t), columns), dtype) for t in range(tile)]
+    with w.loop(w.begin, w.end) as o, w.loop(0, rows // tile) as r:
+        line, scales = o * groups * count, w.element(scale, o * groups, dtype)
+        first = r * tile
+        starts = [w.element(x, (first + t) * columns, dtype) for t in range(tile)]
         totals = [w.variable(w.zero) for _ in range(tile)]
-        with w.loop("0", groups) as g:
-            packed = w.element(weight, w.plus(line, w.times(g, count)), "int8")
-            sums = w.sums_of_group(packed, [w.element(start, w.times(g, w.size), dtype) for start in starts], vectors)
+        with w.loop(0, groups) as g:
+            packed = w.element(weight, line + g * count, "int8")
+            sums = w.sums_of_group(packed, [w.element(start, g * w.size, dtype) for start in starts], vectors)
             factor = w.load_one(w.element(scales, g, dtype), dtype)
             for total, mine in zip(totals, sums, strict=True):
                 one = w.get(mine[0], dtype)
@@ -88,7 +88,7 @@ def quantized_rows(dtype: str, width: int, bits: int, tile: int, vectors: int) -
                     one = w.add(one, w.get(part, dtype))
                 w.set(total, w.fma(one, factor, w.get(total, dtype)))
         for t, total in enumerate(totals):
-            place = w.plus(w.times(w.plus(first, t), outputs), o)
+            place = (first + t) * outputs + o
             w.store_one(w.total(w.get(total, dtype)), w.element(out, place, dtype))
     return w.function()
 
@@ -100,29 +100,29 @@ class _Rows(Loops):
         super().__init__(width, 4, 5)
         self.dtype, self.int_bits, self.tile, self.group = dtype, bits, tile, self.sizes[4]
         self.zero = self.constant(0.0, dtype)
-        self.size = self.times(self.group, 8 // bits)
-        self.whole = self.times(self.quotient(self.group, width), width)
-        self.turns = self.times(self.quotient(self.group, width * _UNROLLED), _UNROLLED)
-        self.last = self.lanes_where("uge", self.minus(self.plus(self.whole, width), self.group))
+        self.size = self.group * (8 // bits)
+        self.whole = self.group // width * width
+        self.turns = self.group // (width * _UNROLLED) * _UNROLLED
+        self.last = self.lanes_where("uge", self.whole + width - self.group)
         """The mask of the lanes of a last vector that are not in whole vectors before it."""
 
     def sums_of_group(self, packed: str, xs: list[str], vectors: int) -> list[list[str]]:
         """Write the products of a group with rows of x, and return the variables of each row's sums."""
         sums = [[self.variable(self.zero) for _ in range(_UNROLLED if self.tile == 1 else 1)] for _ in range(self.tile)]
         if vectors:
-            self.prefetch(self.element(packed, str(_AHEAD), "int8"))
+            self.prefetch(self.element(packed, _AHEAD, "int8"))
             for k in range(vectors):
                 self.add_vector(packed, xs, sums, str(k * self.width), k)
             return sums
-        with self.loop("0", self.quotient(self.turns, _UNROLLED)) as j:
-            at = self.times(j, self.width * _UNROLLED)
-            self.prefetch(self.element(packed, self.plus(at, _AHEAD), "int8"))
+        with self.loop(0, self.turns // _UNROLLED) as j:
+            at = j * (self.width * _UNROLLED)
+            self.prefetch(self.element(packed, at + _AHEAD, "int8"))
             for k in range(_UNROLLED):
-                self.add_vector(packed, xs, sums, self.plus(at, k * self.width), k)
-        with self.loop(self.turns, self.quotient(self.whole, self.width)) as j:
-            self.add_vector(packed, xs, sums, self.times(j, self.width), 0)
-        with self.inside(0, self.minus(self.group, self.whole)):
-            self.add_vector(packed, xs, sums, self.minus(self.group, str(self.width)), 1, self.last)
+                self.add_vector(packed, xs, sums, at + k * self.width, k)
+        with self.loop(self.turns, self.whole // self.width) as j:
+            self.add_vector(packed, xs, sums, j * self.width, 0)
+        with self.inside(0, self.group - self.whole):
+            self.add_vector(packed, xs, sums, self.group - self.width, 1, self.last)
         return sums
 
     def add_vector(
@@ -130,7 +130,7 @@ class _Rows(Loops):
     ) -> None:
         """Add the products of a vector of ints to the k-th sums."""
         for part, ints in enumerate(_converted(self, self.element(packed, at, "int8"), self.int_bits, self.dtype)):
-            place = at if part == 0 else self.plus(at, self.group)
+            place = at if part == 0 else at + self.group
             for x, mine in zip(xs, sums, strict=True):
                 total = mine[k % len(mine)]
                 value = self.load(self.element(x, place, self.dtype), self.dtype, mask)
@@ -224,42 +224,42 @@ def window_columns(width: int, row: int, step: int) -> str:
     x, value, out, scratch, of_rows, of_windows = w.table
     padded, high, wide, whole_high, whole_wide, top, left, *sizes, row_vectors, vectors = w.sizes
     taps_high, taps_wide, step_high, step_wide, gap_high, gap_wide, down, across = sizes
-    area, whole_area = w.times(high, wide), w.times(whole_high, whole_wide)
-    taps, windows = w.times(taps_high, taps_wide), w.times(down, across)
+    area, whole_area = high * wide, whole_high * whole_wide
+    taps, windows = taps_high * taps_wide, down * across
     w.declared.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
     around = w.first(w.load_one(value, "int8"))
-    images = w.either(w.icmp("eq", padded, "0"), x, scratch)
-    with w.loop("%begin", "%end") as plane:
-        image = w.element(images, w.times(plane, whole_area), "int8")
+    images = w.either(w.icmp("eq", padded, 0), x, scratch)
+    with w.loop(w.begin, w.end) as plane:
+        image = w.element(images, plane * whole_area, "int8")
         with w.when(f"ne i64 {padded}, 0"):
             w.write(f"call void @llvm.memset.p0.i64(ptr {image}, i8 {around}, i64 {whole_area}, i1 false)")
-            given = w.element(x, w.times(plane, area), "int8")
-            first = w.element(image, w.plus(w.times(top, whole_wide), left), "int8")
-            with w.of_width(row), w.loop("0", high) as y, w.loop("0", row_vectors) as v:
+            given = w.element(x, plane * area, "int8")
+            first = w.element(image, top * whole_wide + left, "int8")
+            with w.of_width(row), w.loop(0, high) as y, w.loop(0, row_vectors) as v:
                 start = w.number(of_rows, v)
-                copied = w.load(w.element(given, w.plus(w.times(y, wide), start), "int8"), "int8", None)
-                w.store(copied, w.element(first, w.plus(w.times(y, whole_wide), start), "int8"), None)
-        result = w.element(out, w.times(plane, w.times(taps, windows)), "int8")
-        with w.loop("0", taps_high) as i, w.loop("0", taps_wide) as j, w.loop("0", down) as y:
-            place = w.times(w.plus(w.times(y, step_high), w.times(i, gap_high)), whole_wide)
-            source = w.element(image, w.plus(place, w.times(j, gap_wide)), "int8")
-            line = w.plus(w.times(w.plus(w.times(i, taps_wide), j), down), y)
-            target = w.element(result, w.times(line, across), "int8")
-            with w.loop("0", vectors) as v:
+                copied = w.load(w.element(given, y * wide + start, "int8"), "int8", None)
+                w.store(copied, w.element(first, y * whole_wide + start, "int8"), None)
+        result = w.element(out, plane * (taps * windows), "int8")
+        with w.loop(0, taps_high) as i, w.loop(0, taps_wide) as j, w.loop(0, down) as y:
+            place = (y * step_high + i * gap_high) * whole_wide
+            source = w.element(image, place + j * gap_wide, "int8")
+            line = (i * taps_wide + j) * down + y
+            target = w.element(result, line * across, "int8")
+            with w.loop(0, vectors) as v:
                 start = w.number(of_windows, v)
-                at = w.element(source, w.times(start, step_wide), "int8")
+                at = w.element(source, start * step_wide, "int8")
                 w.store(_apart(w, at, step, step_wide), w.element(target, start, "int8"), None)
     return w.function()
 
 
-def _apart(w: Loops, at: str, step: int, distance: str) -> Vector:
+def _apart(w: Loops, at: str, step: int, distance: Int) -> Vector:
     """Load bytes a step apart; 3 stands for any distance."""
     if step == 1:
         return w.load(at, "int8", None)
     if step == 2:
-        pair = [w.load(w.element(at, str(k * w.width), "int8"), "int8", None) for k in range(2)]
+        pair = [w.load(w.element(at, k * w.width, "int8"), "int8", None) for k in range(2)]
         return w.shuffled(pair[0], pair[1], range(0, 2 * w.width, 2))
-    return w.load_lanes([w.element(at, w.times(distance, k), "int8") for k in range(w.width)], "0", "int8")
+    return w.load_lanes([w.element(at, distance * k, "int8") for k in range(w.width)], 0, "int8")
 
 
 def copy_widened_columns(dtype: str, width: int, stored: str) -> ProductLines:
@@ -267,40 +267,41 @@ def copy_widened_columns(dtype: str, width: int, stored: str) -> ProductLines:
     Words of some neighbours of as many columns as a vector has elements are taken together. A group ends with units
     that make no such square, which are taken one at a time."""
     w, (size, parts, grouped) = ProductLines(dtype, width), STORED[stored]
-    last, per_word = w.plus("%columns", -1), _WORD_BYTES // size
+    depth, count, distance, groups = w.arguments("depth columns distance groups")
+    last, per_word = count - 1, _WORD_BYTES // size
     square = WORDS * per_word
-    group = "%group" if grouped else "%depth"
-    with w.loop("0", w.smaller(str(VECTORS), w.ceil_div("%columns", width))) as v:
-        first = w.times(v, width)
-        numbers = [w.smaller(w.plus(first, t), last) for t in range(width)]
-        columns = [w.unit("%source", w.times(number, "%distance"), stored) for number in numbers]
-        scales = [w.at("%scale", w.times(number, "%groups")) for number in numbers] if grouped else []
-        with w.loop("0", w.ceil_div("%depth", group)) as g:
-            begin = w.times(g, group)
-            units = w.smaller(group, w.minus("%depth", begin))
-            whole, _ = w.divided(units, str(square))
+    [group] = w.arguments("group") if grouped else [depth]
+    with w.loop(0, w.smaller(VECTORS, w.ceil_div(count, width))) as v:
+        first = v * width
+        numbers = [w.smaller(first + t, last) for t in range(width)]
+        columns = [w.unit("%source", number * distance, stored) for number in numbers]
+        scales = [w.at("%scale", number * groups) for number in numbers] if grouped else []
+        with w.loop(0, w.ceil_div(depth, group)) as g:
+            begin = g * group
+            units = w.smaller(group, depth - begin)
+            whole = units // square
             scale = w.load_lanes(scales, g, dtype) if grouped else None
-            to = w.at(w.at("%to", first), w.times(begin, parts * VECTORS * width))
+            to = w.at(w.at("%to", first), begin * (parts * VECTORS * width))
 
-            def keep(words: Vector, unit: str, k: int) -> None:
+            def keep(words: Vector, unit: Int, k: int) -> None:
                 """Store the numbers of a unit of each word."""
                 signed = w.binary("xor", words, w.constant(_EIGHTS, "int32")) if parts > 1 else words
                 for part in range(parts):
                     x = w.number_in(signed, k * parts + part, stored)
-                    row = w.plus(unit, w.times(units, part)) if part else unit
-                    place = w.at(to, w.times(row, VECTORS * width))
+                    row = unit + units * part if part else unit
+                    place = w.at(to, row * (VECTORS * width))
                     w.store(w.mul(x, scale) if scale else x, place, None)
 
-            with w.loop("0", whole) as q:
-                unit = w.times(q, square)
-                at = [w.unit(column, w.plus(begin, unit), stored) for column in columns]
+            with w.loop(0, whole) as q:
+                unit = q * square
+                at = [w.unit(column, begin + unit, stored) for column in columns]
                 for lane in at:
                     w.prefetch(w.assign(f"getelementptr i8, ptr {lane}, i64 {BYTES_AHEAD}"))
                 for t, words in enumerate(w.neighbouring_words(at)):
                     for k in range(per_word):
-                        keep(words, w.plus(unit, t * per_word + k), k)
-            with w.loop(w.times(whole, square), units) as unit:
-                at = [w.unit(column, w.plus(begin, unit), stored) for column in columns]
+                        keep(words, unit + (t * per_word + k), k)
+            with w.loop(whole * square, units) as unit:
+                at = [w.unit(column, begin + unit, stored) for column in columns]
                 keep(w.one_by_one(at, size), unit, 0)
     scaled = ", ptr %scale, i64 %groups, i64 %group"
     return w.named("copy_columns", f"ptr %source, i64 %depth, i64 %columns, i64 %distance, ptr %to{scaled}")
