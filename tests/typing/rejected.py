@@ -155,9 +155,9 @@ MISTAKES: list[Any] = [  # pairs of words and a function; with this type written
     ("starts from a Tensor on NumPy", lambda: t.backward(1.0)),  # E
     ("no argument create_graph", lambda: t.sum().backward(create_graph=True)),  # E
     ("pass the tensor that require_grad() returned", lambda: grads[x]),  # E
-    ("looked up by tensor", lambda: grads["weight"]),  # E
-    ("looked up by tensor", lambda: grads[ti]),  # E
-    ("gradients are added to gradients", lambda: grads + 1.0),  # E
+    ("found by tensor", lambda: grads["weight"]),  # E
+    ("found by tensor", lambda: grads[ti]),  # E
+    ("to gradients, only gradients", lambda: grads + 1.0),  # E
     ("records no graph", lambda: autodiff.backward(x)),  # E
     ("grad(inputs=…) takes a float tensor", lambda: autodiff.grad(t, ti)),  # E
     ("grad(outputs=…) takes a float tensor", lambda: autodiff.grad(None, t)),  # E

@@ -247,7 +247,8 @@ class Plan:
             on constants alone is computed once.
 
     >>> from burnpy.backend.decorators.recorded import Recorded
-    >>> recorder, one = Recorded.unregistered(NumPy()), NumPy().full((2,), 1.0, NumPy().full((), 0.0, "float32").dtype)
+    >>> from burnpy.backend.dtypes import float32
+    >>> recorder, one = Recorded.unregistered(NumPy()), NumPy().full((2,), 1.0, float32)
     >>> x = recorder.input(one)
     >>> recorder.recording.outputs.append(recorder.mul(x, 3.0).ref)
     >>> Plan(recorder.recording, NumPy())([one + one])
