@@ -48,8 +48,7 @@ HEAVY_DOCTESTS = {
     "burnpy/data/sources.py": "pyarrow",
     "burnpy/einops.py": "einops",
     "burnpy/interop/onnx/exporting.py": "onnx",
-    "burnpy/interop/onnx/model.py": "onnx",
-    "burnpy/interop/onnx/source_text.py": "onnx",
+    "burnpy/interop/onnx/importing.py": "onnx",
     "burnpy/models/pretrained.py": "tokenizers",
 }
 """Modules whose doctests need what is heavy to install."""

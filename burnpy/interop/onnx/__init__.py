@@ -10,8 +10,7 @@ from burnpy.backend.lazy import attached
 
 _NAMES = {
     "burnpy.interop.onnx.exporting": "Difference export verify",
-    "burnpy.interop.onnx.model": "OnnxModel load",
-    "burnpy.interop.onnx.source_text": "source weights",
+    "burnpy.interop.onnx.importing": "OnnxModel load source weights",
 }
 """The names of the package by module; ``make generated`` writes them into the stub for type checkers."""
 

@@ -1,8 +1,7 @@
 """The names of `burnpy.interop.onnx`, made from its table by ``make generated``."""
 
 from burnpy.interop.onnx.exporting import Difference, export, verify
-from burnpy.interop.onnx.model import OnnxModel, load
-from burnpy.interop.onnx.source_text import source, weights
+from burnpy.interop.onnx.importing import OnnxModel, load, source, weights
 
 __all__ = [
     "Difference", "OnnxModel", "export", "load", "source", "verify", "weights",
