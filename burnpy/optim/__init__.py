@@ -33,8 +33,7 @@ _NAMES = {
     "burnpy.optim.optimizers.adam": "Adam AdamW Adamax Lamb NAdam RAdam",
     "burnpy.optim.optimizers.lbfgs": "LBfgs",
     "burnpy.optim.optimizers.sgd": "Asgd Sgd",
-    "burnpy.optim.optimizers.sign_based": "Lion Rprop",
-    "burnpy.optim.optimizers.muon": "Muon",
+    "burnpy.optim.optimizers.muon_lion_rprop": "Lion Muon Rprop",
     "burnpy.optim.pure_functions": "OptimizerState",
     "burnpy.optim.lr_schedule_base": "ConstantLr LrSchedule ProductLr ReduceOnPlateau SequentialLr WarmUpLr",
     "burnpy.optim.lr_schedules": (

@@ -32,9 +32,8 @@ from burnpy.optim.optimizer_states import OptimizerRecord, ParamState
 from burnpy.optim.optimizers.adagrad import AdaDelta, Adafactor, AdaGrad, RmsProp
 from burnpy.optim.optimizers.adam import Adam, Adamax, AdamW, Lamb, NAdam, RAdam
 from burnpy.optim.optimizers.lbfgs import LBfgs
-from burnpy.optim.optimizers.muon import Muon
+from burnpy.optim.optimizers.muon_lion_rprop import Lion, Muon, Rprop
 from burnpy.optim.optimizers.sgd import Asgd, Sgd
-from burnpy.optim.optimizers.sign_based import Lion, Rprop
 from burnpy.optim.pure_functions import OptimizerState
 from burnpy.optim.settings import Group
 from burnpy.optim.update_formula import Step, for_each_param
