@@ -15,25 +15,21 @@ from burnpy.backend.primitives import DType, Scalar
 from burnpy_array.shape import canonical
 from burnpy_numpy.activation import NumPyActivation, NumPySoftmax
 from burnpy_numpy.allocator import keep_freed_memory
-from burnpy_numpy.attention import NumPyAttention
+from burnpy_numpy.attention_and_recurrent import NumPyAttention, NumPyRecurrent
 from burnpy_numpy.convolution import NumPyConvolution, NumPyVolumes
 from burnpy_numpy.cpu_threads import shared
-from burnpy_numpy.distances import NumPyDistances
 from burnpy_numpy.fourier import NumPyFourier
 from burnpy_numpy.indexing import NumPyEmbedding, NumPyIndexing
-from burnpy_numpy.linalg import NumPyLinalg
+from burnpy_numpy.linalg_and_distances import NumPyDistances, NumPyLinalg
 from burnpy_numpy.losses import NumPyLosses
 from burnpy_numpy.matmul import NumPyMatmul, NumPyQuantization
 from burnpy_numpy.normalization import NumPyNormalization
 from burnpy_numpy.numpy_calls import constant, quietly, run
-from burnpy_numpy.ordering import NumPyOrdering
 from burnpy_numpy.pointwise import NumPyPointwise, fast_methods
-from burnpy_numpy.pooling import NumPyPooling
+from burnpy_numpy.pooling_and_resampling import NumPyPooling, NumPyResampling
 from burnpy_numpy.programs import NumPyForeach, NumPyPrograms
-from burnpy_numpy.recurrent import NumPyRecurrent
 from burnpy_numpy.reduction import NumPyReduction
-from burnpy_numpy.resampling import NumPyResampling
-from burnpy_numpy.scans import NumPyScans
+from burnpy_numpy.scans_and_ordering import NumPyOrdering, NumPyScans
 from burnpy_numpy.shape import NumPyPadding, NumPyShape
 from burnpy_numpy.special import NumPyRandom, NumPySpecial
 

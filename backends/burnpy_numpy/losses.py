@@ -75,7 +75,7 @@ def _states(labels: Any, blank: int, dtype: DType) -> tuple[Any, Any]:
 
     Further states, of blanks, make their number a multiple of a vector's length: none goes back from them.
     """
-    (n, s), kernels = labels.shape, family_kernels("losses")
+    (n, s), kernels = labels.shape, family_kernels("scans_and_losses")
     width = 1 if kernels is None else kernels.vector_width(dtype)
     states = np.full((n, -(-(2 * s + 1) // width) * width), blank, labels.dtype)
     states[:, 1 : 2 * s : 2] = labels
@@ -99,7 +99,7 @@ def _recursion(emitted: Any, skips: Any, kept: Any) -> None:
     """Write the log probabilities of the states after each step to ``kept``, (time, batch, 2 + states)."""
     kept[0] = kept[:, :, :2] = IMPOSSIBLE
     kept[0, :, 2:4] = emitted[0, :, :2]
-    kernels = family_kernels("losses")
+    kernels = family_kernels("scans_and_losses")
     if kernels is not None and kernels.run_recursion(emitted, skips, kept):
         return
     for before, after, emission in zip(kept, kept[1:], emitted[1:], strict=False):

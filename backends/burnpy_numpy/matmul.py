@@ -64,7 +64,7 @@ class NumPyMatmul(ArrayBackend):
                     return quietly(product, x, y)
             if x.size and x.ndim > 2:  # one large product instead of many small ones, though it may copy x
                 return self.matmul(x.reshape((-1, x.shape[-1])), y).reshape((*x.shape[:-1], y.shape[-1]))
-        elif x.ndim > 2 and _are_outer(x, y) and (kernels := family_kernels("linalg")):
+        elif x.ndim > 2 and _are_outer(x, y) and (kernels := family_kernels("linalg_and_distances")):
             out = kernels.run_outer_products(x, y)
             if out is not None:
                 return out

@@ -152,7 +152,7 @@ class NumPyReduction(ArrayBackend):
         ordered = in_memory_order(self.prod, x, dims, keepdim)
         if ordered is not None:
             return ordered
-        kernels = family_kernels("scans") if dims[0] == x.ndim - len(dims) else None
+        kernels = family_kernels("scans_and_losses") if dims[0] == x.ndim - len(dims) else None
         shape = _reduced(x.shape, dims, keepdim)
         out = None if kernels is None else kernels.last_dims_product(x, dims)
         if out is not None:
@@ -174,7 +174,7 @@ class NumPyReduction(ArrayBackend):
     def prod_backward(self, grad: Any, x: Any, dims: Dims) -> Any:
         out = None
         usual = x.dtype is grad.dtype and (x.dtype is float32 or x.dtype is float64) and x.size >= MANY
-        if usual and dims and dims[-1] - dims[0] == len(dims) - 1 and (kernels := family_kernels("scans")):
+        if usual and dims and dims[-1] - dims[0] == len(dims) - 1 and (kernels := family_kernels("scans_and_losses")):
             length = math.prod([x.shape[d] for d in dims])
             inner = math.prod(x.shape[dims[-1] + 1 :])
             if length == x.size and length % _TOTAL_PART == 0:  # the factor of a part is the product of the others

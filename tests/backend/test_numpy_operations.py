@@ -571,7 +571,7 @@ def test_values_are_found_in_short_sequences_by_comparing_all(dtype: str, monkey
 
 
 def test_largest_elements_of_short_rows_are_found_by_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("burnpy_numpy.ordering._outermost", None)
+    monkeypatch.setattr("burnpy_numpy.scans_and_ordering._outermost", None)
     x = np.random.default_rng(0).random((100, 100), np.float32)
     np.testing.assert_array_equal(D.topk_index(x, 1, 3, True), np.argsort(-x, 1)[:, :3])
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import burnpy_numpy.linalg
+import burnpy_numpy.linalg_and_distances
 from burnpy.backend import NumPy
 from burnpy.backend.errors import LinAlgError
 
@@ -97,8 +97,8 @@ def test_large_triangular_equations_copy_no_matrix(order: Any, upper: bool, monk
         found = routine(name, x)
         return call
 
-    routine: Any = burnpy_numpy.linalg.routine
-    monkeypatch.setattr(burnpy_numpy.linalg, "routine", noted_routine)
+    routine: Any = burnpy_numpy.linalg_and_distances.routine
+    monkeypatch.setattr(burnpy_numpy.linalg_and_distances, "routine", noted_routine)
     a, b = np.asarray(matrices(60, 60)[0], order=order), np.random.default_rng(0).normal(size=(60, 3))
     for unit in (False, True):
         read = np.triu(a) if upper else np.tril(a)

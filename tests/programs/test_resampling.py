@@ -11,7 +11,7 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy import resampling
+from burnpy_numpy import pooling_and_resampling
 from tests.programs.switched import one_by_one, without_kernels
 
 D: Any = NumPy()
@@ -29,7 +29,7 @@ NAMES = ("weighted_gather", "weighted_scatter", "gathered_products")
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resampling, "_MIN_PRODUCTS", 1)
+    monkeypatch.setattr(pooling_and_resampling, "_MIN_PRODUCTS", 1)
 
 
 def without(operation: str, *args: Any) -> Any:

@@ -11,7 +11,7 @@ from burnpy.backend import NumPy
 
 pytest.importorskip("llvmlite")
 
-from burnpy_numpy import scans
+from burnpy_numpy import scans_and_ordering
 from tests.programs.switched import one_by_one, without_kernels
 from tests.rows import every_row
 
@@ -32,8 +32,8 @@ OPERATIONS = ("cumsum", "reverse_cumsum", "cumprod", "cummax", "cummin", "cummax
 
 @pytest.fixture(autouse=True)
 def _all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scans, "MANY", 1)
-    monkeypatch.setattr(scans, "_MIN_BESIDE", 1 << 40)
+    monkeypatch.setattr(scans_and_ordering, "MANY", 1)
+    monkeypatch.setattr(scans_and_ordering, "_MIN_BESIDE", 1 << 40)
 
 
 def drawn(shape: tuple[int, ...], dtype: str, special: bool = False) -> Any:

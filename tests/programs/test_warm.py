@@ -18,7 +18,7 @@ pytest.importorskip("llvmlite")
 from burnpy.backend import NumPy, explain, runtime
 from burnpy.backend.runtime import CompileTimes
 from burnpy_numpy import warm
-from burnpy_numpy.kernels import kernel, programs, scans
+from burnpy_numpy.kernels import kernel, programs, scans_and_losses
 from burnpy_numpy.kernels.compiler import emitter, llvm
 
 X = np.linspace(-2, 2, 64 * 128, dtype=np.float32).reshape(64, 128)
@@ -75,7 +75,7 @@ def test_with_a_warm_cache_no_text_is_written_and_nothing_is_compiled(
 
         return call
 
-    for module, name in ((emitter, "emit"), (programs, "emit"), (scans, "scan"), (llvm, "compile_text")):
+    for module, name in ((emitter, "emit"), (programs, "emit"), (scans_and_losses, "scan"), (llvm, "compile_text")):
         monkeypatch.setattr(module, name, noted(getattr(module, name)))
     made = use()
     assert sorted(called) == ["compile_text"] * 3 + ["emit", "emit", "scan"]
@@ -98,7 +98,7 @@ def test_the_sources_of_programs_belong_to_the_key(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Path, "read_bytes", noted)
     kernel._environment.__wrapped__()
-    assert {"program.py", "emitter.py", "instructions.py", "scans.py"} <= {path.name for path in read}
+    assert {"program.py", "emitter.py", "instructions.py", "scans_and_losses.py"} <= {path.name for path in read}
 
 
 @pytest.mark.parametrize(("patience", "setting", "lines"), [(0.0, "1", 1), (0.0, "0", 0), (1e9, "1", 0)])

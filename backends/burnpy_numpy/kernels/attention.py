@@ -18,7 +18,7 @@ import numpy as np
 
 from burnpy.backend.dtypes import float32, float64, int64
 from burnpy.backend.primitives import Shape
-from burnpy_numpy.attention import empty_like, gradients_like
+from burnpy_numpy.attention_and_recurrent import empty_like, gradients_like
 from burnpy_numpy.kernels.compiler.llvm import vector_bytes
 from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.target import target
