@@ -28,12 +28,10 @@ from burnpy_cupy.kernels.convolution import CONVOLUTION, DIRECT, CuPyConvolution
 from burnpy_cupy.kernels.convolution_launches import OPERANDS
 from burnpy_cupy.kernels.convolution_tiles import TILES
 from burnpy_cupy.kernels.foreach import CuPyForeach
-from burnpy_cupy.kernels.indexing import INDEXING, CuPyIndexing
 from burnpy_cupy.kernels.kernel import Kernels
 from burnpy_cupy.kernels.losses import CROSS_ENTROPY, CuPyLosses
 from burnpy_cupy.kernels.matmul import BIASES, QUANTIZATION, CuPyQuantization
 from burnpy_cupy.kernels.normalization import BATCH_NORM, NORMALIZATION, CuPyNormalization
-from burnpy_cupy.kernels.ordering import ORDERING, CuPyOrdering
 from burnpy_cupy.kernels.pointwise import POINTWISE, CuPyActivation, CuPyArithmetic, CuPyPointwise
 from burnpy_cupy.kernels.pooling import POOLING, CuPyPooling
 from burnpy_cupy.kernels.programs import kernels_enabled
@@ -41,8 +39,8 @@ from burnpy_cupy.kernels.random import RANDOM, CuPyRandom
 from burnpy_cupy.kernels.recurrent import CuPyRecurrent
 from burnpy_cupy.kernels.recurrent_kernels import PERSISTENT, RECURRENCE
 from burnpy_cupy.kernels.reduction import CuPyReduction
-from burnpy_cupy.kernels.scans import CuPyScans
-from burnpy_cupy.kernels.shape import SHAPE, CuPyShape
+from burnpy_cupy.kernels.scans_and_ordering import ORDERING, CuPyOrdering, CuPyScans
+from burnpy_cupy.kernels.shape_and_indexing import INDEXING, SHAPE, CuPyIndexing, CuPyShape
 from burnpy_cupy.number_formulas import HOST_NUMBERS, HostValues
 from burnpy_cupy.plans import CuPyExecutor
 from burnpy_cupy.replays import Replay

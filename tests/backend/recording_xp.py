@@ -24,15 +24,14 @@ from burnpy_array import ArrayBackend
 from burnpy_cupy.kernels import kernel
 from burnpy_cupy.kernels.attention import CuPyAttention
 from burnpy_cupy.kernels.convolution import CuPyConvolution
-from burnpy_cupy.kernels.indexing import CuPyIndexing
 from burnpy_cupy.kernels.losses import CuPyLosses
 from burnpy_cupy.kernels.matmul import CuPyMatmul, CuPyQuantization
-from burnpy_cupy.kernels.ordering import CuPyOrdering
 from burnpy_cupy.kernels.pointwise import CuPyArithmetic
 from burnpy_cupy.kernels.pooling import CuPyPooling
 from burnpy_cupy.kernels.recurrent import CuPyRecurrent
 from burnpy_cupy.kernels.reduction import CuPyReduction
-from burnpy_cupy.kernels.scans import CuPyScans
+from burnpy_cupy.kernels.scans_and_ordering import CuPyOrdering, CuPyScans
+from burnpy_cupy.kernels.shape_and_indexing import CuPyIndexing
 
 Record = tuple[str, int | None, tuple[str, ...]]
 """A dotted name in cupy; how many positional arguments it was called with, None if it was only read; its keywords."""

@@ -41,7 +41,7 @@ from burnpy_cupy.kernels.emitter import emit  # noqa: E402
 from burnpy_cupy.kernels.normalization import _MIN_PART  # noqa: E402
 from burnpy_cupy.kernels.pointwise import BINARY  # noqa: E402
 from burnpy_cupy.kernels.reduction import reduction_source  # noqa: E402
-from burnpy_cupy.kernels.shape import CATS  # noqa: E402
+from burnpy_cupy.kernels.shape_and_indexing import CATS  # noqa: E402
 
 ARCHITECTURES = (80, 90, 100)
 DTYPES = ("float64", "int64", "bool")
