@@ -17,8 +17,7 @@ from burnpy.backend.lazy import attached
 
 _NAMES = {
     "burnpy.func.compiling.compilation": "compiled",
-    "burnpy.func.gradients": "grad value_and_grad",
-    "burnpy.func.hessians": "hessian hvp vhp",
+    "burnpy.func.gradients_and_hessians": "grad hessian hvp value_and_grad vhp",
     "burnpy.func.jacobians": "jacfwd jacobian jacrev",
     "burnpy.func.jacobian_products": "jvp linearize vjp",
     "burnpy.func.vectorization": "stack_models vmap",

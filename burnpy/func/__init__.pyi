@@ -2,8 +2,7 @@
 
 from burnpy.func.compiling.compilation import compiled
 from burnpy.func.control_flow.scan_and_cond import cond, scan, while_loop
-from burnpy.func.gradients import grad, value_and_grad
-from burnpy.func.hessians import hessian, hvp, vhp
+from burnpy.func.gradients_and_hessians import grad, hessian, hvp, value_and_grad, vhp
 from burnpy.func.jacobian_products import jvp, linearize, vjp
 from burnpy.func.jacobians import jacfwd, jacobian, jacrev
 from burnpy.func.pytree import register_tree

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from burnpy.autodiff.modes import no_grad
 from burnpy.backend.errors import ArgumentError, ShapeError
 from burnpy.func.control_flow.scan_and_cond import while_loop
-from burnpy.func.gradients import grad, value_and_grad
+from burnpy.func.gradients_and_hessians import grad, value_and_grad
 from burnpy.func.jacobian_products import jvp
 from burnpy.func.pytree import describe_tree, loop_function
 from burnpy.func.solvers.problems import NON_FINITE, STALLED, TOO_MANY, FlatTree, implicit, largest, refuse_failure

@@ -225,7 +225,7 @@ def per_sample_gradients(
     >>> grads["weight"].squeeze(2).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    from burnpy.func.gradients import grad
+    from burnpy.func.gradients_and_hessians import grad
     from burnpy.func.vectorization import vmap
 
     device = gradient_device(model)
