@@ -22,7 +22,7 @@ from burnpy_numpy.plans.launches import NumPyLaunch
 
 if TYPE_CHECKING:
     from burnpy_numpy.kernels.convolution.channel_blocks import Planned
-    from burnpy_numpy.kernels.convolution.few_windows import FewWindows
+    from burnpy_numpy.kernels.convolution.depthwise_and_few_windows import FewWindows
     from burnpy_numpy.kernels.launch import Kernel
     from burnpy_numpy.kernels.plans import KernelCall
 
@@ -37,7 +37,8 @@ def convolution(device: Any, node: Node, values: Mapping[int, Any]) -> Convoluti
 
 def _planes(node: Node, values: Mapping[int, Any]) -> Planned | None:
     """Return a depthwise convolution whose weight is the same in each replay; None for another one."""
-    (x, *given), (*where, groups), kernels = refs_in(node.args), node.args[-4:], family_kernels("convolution.depthwise")
+    (x, *given), (*where, groups) = refs_in(node.args), node.args[-4:]
+    kernels = family_kernels("convolution.depthwise_and_few_windows")
     weight, *bias = [values.get(ref.number) for ref in given]
     usual = all(ref.dtype == x.dtype for ref in given) and x.dtype in (float32, float64)
     if kernels is None or not usual or 0 in x.shape or weight is None or (bias and bias[0] is None):
@@ -52,7 +53,7 @@ def _planes(node: Node, values: Mapping[int, Any]) -> Planned | None:
 def _few_windows(node: Node) -> FewWindows | None:
     """Return a convolution of one image with a few windows; None for another one."""
     (x, weight, *_), (stride, padding, dilation, groups) = refs_in(node.args), node.args[-4:]
-    kernels, count = family_kernels("convolution.few_windows"), math.prod(node.results.shape[2:])
+    kernels, count = family_kernels("convolution.depthwise_and_few_windows"), math.prod(node.results.shape[2:])
     usual = all(ref.dtype == x.dtype for ref in refs_in(node.args)) and x.dtype in (float32, float64)
     if kernels is None or not usual or x.shape[0] != 1 or not 0 < count <= kernels.MOST_WINDOWS or 0 in weight.shape:
         return None

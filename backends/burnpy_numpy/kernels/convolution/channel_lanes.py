@@ -14,7 +14,7 @@ from burnpy_numpy.kernels.compiler.loops import Int, Loops
 from burnpy_numpy.kernels.compiler.target import target
 from burnpy_numpy.kernels.convolution.blocked import BlockedConvolution, blocks_of, convolve_blocks
 from burnpy_numpy.kernels.convolution.channel_blocks import Epilogue, Planned, Template, Uncompiled, load_vectors
-from burnpy_numpy.kernels.convolution.depthwise import is_by_planes, planned_planes
+from burnpy_numpy.kernels.convolution.depthwise_and_few_windows import is_by_planes, planned_planes
 from burnpy_numpy.kernels.convolution.tiles import Where, row_efficiency, swap_of
 from burnpy_numpy.kernels.convolution.weight_gradients import (
     BlockedWeightGradient,

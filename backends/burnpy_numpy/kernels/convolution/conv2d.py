@@ -46,7 +46,7 @@ from burnpy_numpy.kernels.convolution.channel_lanes import (
     uses_lanes,
     weight_gradient_lanes,
 )
-from burnpy_numpy.kernels.convolution.depthwise import convolve_planes, is_by_planes
+from burnpy_numpy.kernels.convolution.depthwise_and_few_windows import convolve_planes, is_by_planes
 from burnpy_numpy.kernels.convolution.tiles import (
     SWAP_CHANNELS,
     Swap,
