@@ -15,7 +15,7 @@ from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Protocol, T
 
 from burnpy.autodiff.graph import is_array, saved_tuple
 from burnpy.autodiff.tools.backward import walked
-from burnpy.autodiff.tools.grad_fn import walk
+from burnpy.autodiff.tools.graph_views import walk
 from burnpy.backend.errors import ArgumentError, KindError
 from burnpy.backend.primitives import DType, Float, Shape, Value
 from burnpy.batching.batch_methods import BatchedValue

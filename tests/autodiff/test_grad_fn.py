@@ -19,7 +19,7 @@ from burnpy.autodiff import (
     to_svg,
     track_lines,
 )
-from burnpy.autodiff.tools.grad_fn import walk
+from burnpy.autodiff.tools.graph_views import walk
 from burnpy.autodiff.tools.saved_tensors import saved_tensors_hooks
 from burnpy.backend import NumPy
 from burnpy.backend.errors import GraphError, NotTrackedError

@@ -9,7 +9,7 @@ import pytest
 
 from burnpy import Autodiff, Tensor
 from burnpy.autodiff import Forward
-from burnpy.autodiff.tools.grad_fn import edges
+from burnpy.autodiff.tools.graph_views import edges
 from burnpy.backend import Backend, NumPy, Profiled
 from burnpy.backend.dtypes import float32, float64
 from burnpy.tensor.tensor_base import new_tensor

@@ -57,7 +57,7 @@ def test_each_array_is_counted_once(claim: str, f: Any, kept: int) -> None:
 
 
 def test_the_total_is_that_of_the_distinct_arrays() -> None:
-    from burnpy.autodiff.tools.grad_fn import edges, walk
+    from burnpy.autodiff.tools.graph_views import edges, walk
 
     x, w = leaf(16), leaf(16)
     h = ((x @ w).tanh() @ w).softmax(1)

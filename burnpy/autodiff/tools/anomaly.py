@@ -9,7 +9,7 @@ from burnpy.autodiff.graph import Leaf, Node, Relay, is_array, mapped, with_rela
 from burnpy.autodiff.joint_nodes import hand_on, pick_gradient
 from burnpy.autodiff.modes import ModeSetting, ModeSwitch, flag
 from burnpy.autodiff.recording import STACK, Mode, current_mode, note, observing, stack_of
-from burnpy.autodiff.tools.grad_fn import edge_kind, unwrapped
+from burnpy.autodiff.tools.graph_views import edge_kind, unwrapped
 from burnpy.autodiff.tools.saved_tensors import array_of
 from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import Stack, format_lines, lines_of, user_stack

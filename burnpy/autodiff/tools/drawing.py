@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from burnpy.autodiff.graph import Leaf, Meta, Node, Retained, is_array
 from burnpy.autodiff.recording import stack_of
 from burnpy.autodiff.tools.backward import float_tensors
-from burnpy.autodiff.tools.grad_fn import all_saved, is_freed, metas, parents, walk
+from burnpy.autodiff.tools.graph_views import all_saved, is_freed, metas, parents, walk
 from burnpy.autodiff.tools.memory_report import held_by
 from burnpy.autodiff.tools.saved_tensors import Stored
 from burnpy.backend import html

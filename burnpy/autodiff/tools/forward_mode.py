@@ -17,7 +17,7 @@ from burnpy.autodiff.joint_nodes import Opaque
 from burnpy.autodiff.recording import new_level, observing
 from burnpy.autodiff.rule_table import RULES
 from burnpy.autodiff.tools.backward import walked
-from burnpy.autodiff.tools.grad_fn import edge_kind
+from burnpy.autodiff.tools.graph_views import edge_kind
 from burnpy.autodiff.tools.user_values import (
     TensorSpec,
     lifted,

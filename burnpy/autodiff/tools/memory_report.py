@@ -11,7 +11,7 @@ from burnpy.autodiff.graph import Leaf, Node, Tracked, is_array, mapped
 from burnpy.autodiff.recipes import ArraySource, Computed
 from burnpy.autodiff.recording import stack_of
 from burnpy.autodiff.tools.backward import float_tensors
-from burnpy.autodiff.tools.grad_fn import edges, walk
+from burnpy.autodiff.tools.graph_views import edges, walk
 from burnpy.autodiff.tools.saved_tensors import Stored
 from burnpy.backend.backend import Backend
 from burnpy.backend.call_origin import Line, lines_of

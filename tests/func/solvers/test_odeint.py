@@ -11,7 +11,7 @@ import pytest
 
 from burnpy import Autodiff, ComplexTensor, Tensor, compiled, stack
 from burnpy.autodiff import Balanced, checkpoint
-from burnpy.autodiff.tools.grad_fn import walk
+from burnpy.autodiff.tools.graph_views import walk
 from burnpy.backend import NumPy
 from burnpy.backend.errors import ArgumentError, ConvergenceError, DTypeError, KindError, NotTrackedError, ShapeError
 from burnpy.func import grad, hessian, jacobian, jvp, odeint, vmap
